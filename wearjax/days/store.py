@@ -1,0 +1,266 @@
+"""The day store: fixed-size days in memory-mapped shards, described by one Parquet index.
+
+On disk: `store.json` (format, channel digest, counts, provenance), `index.parquet` (one row a day, sorted by
+participant and date) and `shards/NNNNN.npy` (float32 `(days, 19, 1440)`). A store is written beside its target
+and renamed into place, so that what carries its name is always whole.
+"""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+import functools
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Bool, Float32
+
+from wearjax import channels
+from wearjax.day import SHAPE, Day
+from wearjax.days import clean
+from wearjax.errors import StoreError
+
+FORMAT = 1
+DAYS_PER_SHARD = 512
+
+
+class Days(abc.ABC):
+    """Random access to days, whatever they are stored in.
+
+    Attributes:
+        path: where the days lie.
+        participants: participant id of each day, in store order.
+        dates: ISO local date of each day, as strings.
+        nonwear_minutes: float32, one a day.
+        variance: float32 `(days, 19)`, population variance of the measured values.
+    """
+
+    path: Path
+    participants: np.ndarray
+    dates: np.ndarray
+    nonwear_minutes: np.ndarray
+    variance: np.ndarray
+
+    @abc.abstractmethod
+    def values(self, index: int) -> Float32[np.ndarray, "channel=19 minute=1440"]:
+        """A fresh array of the day's cleaned values; NaN = not measured."""
+
+    @abc.abstractmethod
+    def source(self, index: int) -> str:
+        """The importer that produced the day."""
+
+    @functools.cached_property
+    def retained(self) -> Bool[np.ndarray, "day"]:
+        """Which days pass the wear-time and variance filters."""
+        return clean.retained(self.nonwear_minutes, self.variance)
+
+    def batch(self, indices: Sequence[int]) -> Float32[np.ndarray, "batch channel=19 minute=1440"]:
+        """The cleaned values of several days, stacked."""
+        out = np.empty((len(indices), *SHAPE), np.float32)
+        for row, index in enumerate(indices):
+            out[row] = self.values(int(index))
+        return out
+
+    def __len__(self) -> int:
+        return len(self.participants)
+
+    def __getitem__(self, index: int) -> Day:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"day {index} of a store with {len(self)} days")
+        index = index % len(self)
+        return Day(
+            self.values(index),
+            str(self.participants[index]),
+            dt.date.fromisoformat(str(self.dates[index])),
+            float(self.nonwear_minutes[index]),
+            self.source(index),
+        )
+
+
+class DayStore(Days):
+    """An opened day store. Reading is safe from several processes: pickling carries the path only."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+        self.meta = _read_meta(self.path)
+        table = _read_index(self.path, self.meta)
+        self.participants = np.asarray(table["participant"].to_pylist(), dtype=object)
+        self.dates = np.asarray([d.isoformat() for d in table["date"].to_pylist()], dtype=object)
+        self.nonwear_minutes = table["nonwear_minutes"].to_numpy()
+        flat = table["variance"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        self.variance = flat.reshape(-1, channels.N_CHANNELS).astype(np.float32)
+        self._sources = table["source"].to_pylist()
+        self._shard = table["shard"].to_numpy()
+        self._row = table["row"].to_numpy()
+        self._maps = [self._open_shard(i) for i in range(self.meta["shards"])]
+
+    def _open_shard(self, number: int) -> np.ndarray:
+        file = self.path / "shards" / f"{number:05d}.npy"
+        try:
+            shard = np.load(file, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            raise StoreError(f"{file}: shard is missing ({self.meta['shards']} expected)") from None
+        except (ValueError, OSError, EOFError) as error:
+            raise StoreError(f"{file}: not a readable shard ({error})") from None
+        wanted = int(np.sum(self._shard == number))
+        if shard.shape != (wanted, *SHAPE) or shard.dtype != np.float32:
+            raise StoreError(f"{file}: expected float32 {(wanted, *SHAPE)}, found {shard.dtype} {shard.shape}")
+        return shard
+
+    def values(self, index: int) -> Float32[np.ndarray, "channel=19 minute=1440"]:
+        return np.array(self._maps[self._shard[index]][self._row[index]])
+
+    def source(self, index: int) -> str:
+        return self._sources[index]
+
+    def __reduce__(self):
+        return (DayStore, (self.path,))
+
+
+class DayStoreWriter:
+    """Writes a store; use as a context manager. Nothing appears at `path` unless the block ends cleanly.
+
+    Args:
+        path: the folder to make.
+        provenance: facts about the origin, kept in `store.json`.
+        overwrite: replace an existing store instead of refusing.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        provenance: dict[str, Any],
+        overwrite: bool = False,
+        days_per_shard: int = DAYS_PER_SHARD,
+    ):
+        self.path = Path(path)
+        if self.path.exists() and not overwrite:
+            raise StoreError(f"{self.path} exists; pass --force (overwrite=True) to replace it")
+        if overwrite and self.path.exists() and not (self.path / "store.json").exists():
+            raise StoreError(f"{self.path} exists and is not a day store; refusing to replace it")
+        self._temporary = self.path.with_name(f".{self.path.name}.partial-{os.getpid()}")
+        self._provenance = provenance
+        self._per_shard = days_per_shard
+        self._rows: list[tuple] = []
+        self._seen: set[tuple[str, dt.date]] = set()
+        self._pending: list[np.ndarray] = []
+        self._shards = 0
+
+    def __enter__(self) -> DayStoreWriter:
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        (self._temporary / "shards").mkdir(parents=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._commit()
+        finally:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def add(self, day: Day) -> None:
+        """Cleans and appends a day. Raises StoreError when the participant already has that date."""
+        key = (day.participant, day.date)
+        if key in self._seen:
+            raise StoreError(f"{self.path}: participant {day.participant} has two days dated {day.date}")
+        self._seen.add(key)
+        values = clean.zero_to_nan(day.values)
+        self._rows.append(
+            (
+                day.participant, day.date, np.float32(day.nonwear_minutes), clean.channel_variance(values),
+                day.source, self._shards, len(self._pending),
+            )
+        )  # fmt: skip
+        self._pending.append(values)
+        if len(self._pending) == self._per_shard:
+            self._flush()
+
+    def add_all(self, days: Iterable[Day]) -> None:
+        for day in days:
+            self.add(day)
+
+    def _flush(self) -> None:
+        np.save(self._temporary / "shards" / f"{self._shards:05d}.npy", np.stack(self._pending))
+        self._pending = []
+        self._shards += 1
+
+    def _commit(self) -> None:
+        if not self._rows:
+            raise StoreError(f"{self.path}: no day to write")
+        if self._pending:
+            self._flush()
+        self._rows.sort(key=lambda row: (row[0], row[1]))
+        table = _index_table(self._rows)
+        pq.write_table(table, self._temporary / "index.parquet", compression="zstd")
+        kept = int(np.sum(clean.retained(table["nonwear_minutes"].to_numpy(), np.stack([r[3] for r in self._rows]))))
+        meta = {
+            "format": FORMAT,
+            "channels": channels.digest(),
+            "days": len(self._rows),
+            "retained_days": kept,
+            "participants": len({row[0] for row in self._rows}),
+            "shards": self._shards,
+            "provenance": self._provenance,
+        }
+        (self._temporary / "store.json").write_text(json.dumps(meta, indent=1) + "\n")
+        if self.path.exists():
+            shutil.rmtree(self.path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._temporary.rename(self.path)
+
+
+def _index_table(rows: list[tuple]) -> pa.Table:
+    participant, date, nonwear, variance, source, shard, row = zip(*rows, strict=True)
+    flat = pa.array(np.concatenate(variance))
+    return pa.table(
+        {
+            "participant": pa.array(participant, pa.string()),
+            "date": pa.array(date, pa.date32()),
+            "nonwear_minutes": pa.array(nonwear, pa.float32()),
+            "variance": pa.FixedSizeListArray.from_arrays(flat, channels.N_CHANNELS),
+            "retained": pa.array(clean.retained(np.asarray(nonwear), np.stack(variance))),
+            "source": pa.array(source, pa.string()),
+            "shard": pa.array(shard, pa.int32()),
+            "row": pa.array(row, pa.int32()),
+        }
+    )
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    file = path / "store.json"
+    try:
+        meta = json.loads(file.read_text())
+        version, digest = meta["format"], meta["channels"]
+    except FileNotFoundError:
+        raise StoreError(f"{path}: not a day store (no store.json)") from None
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise StoreError(f"{file}: not readable as a store description ({error})") from None
+    if version != FORMAT:
+        raise StoreError(f"{file}: store format {version}, this version reads {FORMAT}")
+    if digest != channels.digest():
+        raise StoreError(f"{file}: written with another channel table; import the recordings again")
+    return meta
+
+
+def _read_index(path: Path, meta: dict[str, Any]) -> pa.Table:
+    file = path / "index.parquet"
+    try:
+        table = pq.read_table(file)
+    except FileNotFoundError:
+        raise StoreError(f"{file}: index is missing") from None
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{file}: not a readable index ({error})") from None
+    if table.num_rows != meta["days"]:
+        raise StoreError(f"{file}: {table.num_rows} rows, store.json says {meta['days']} days")
+    return table

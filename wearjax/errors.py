@@ -1,0 +1,28 @@
+"""Errors a person can act on: one line that names the file, field or shape and what was expected.
+
+Anything else that escapes is a defect of the library; the command line prints these without a traceback.
+"""
+
+
+class WearjaxError(Exception):
+    """Base of every error whose message is written for the user."""
+
+
+class SourceError(WearjaxError):
+    """A foreign file cannot be read as what it claims to be."""
+
+
+class StoreError(WearjaxError):
+    """A day store is missing, incomplete or of another format."""
+
+
+class ConfigError(WearjaxError):
+    """A configuration or argument has an unknown name or an impossible value."""
+
+
+class CheckpointError(WearjaxError):
+    """A checkpoint or bundle does not fit the model that should take it."""
+
+
+class MethodError(WearjaxError):
+    """A method under evaluation broke its contract (shape, type, missing call)."""
