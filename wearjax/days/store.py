@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Int
 
 from wearjax import channels
 from wearjax.day import SHAPE, Day
@@ -62,7 +62,7 @@ class Days(abc.ABC):
         """Which days pass the wear-time and variance filters."""
         return clean.retained(self.nonwear_minutes, self.variance)
 
-    def batch(self, indices: Sequence[int]) -> Float32[np.ndarray, "batch channel=19 minute=1440"]:
+    def batch(self, indices: Sequence[int] | Int[np.ndarray, "batch"]) -> Float32[np.ndarray, "batch channel=19 minute=1440"]:
         """The cleaned values of several days, stacked."""
         out = np.empty((len(indices), *SHAPE), np.float32)
         for row, index in enumerate(indices):
@@ -130,8 +130,10 @@ class DayStoreWriter:
 
     Args:
         path: the folder to make.
-        provenance: facts about the origin, kept in `store.json`.
+        provenance: facts about the origin, kept in `store.json`; read at the end of the block, so a reader may
+            still fill it while days are added.
         overwrite: replace an existing store instead of refusing.
+        cleaned: the values are final (e.g. imputed): do not apply the zero-to-missing rule again.
     """
 
     def __init__(
@@ -140,6 +142,7 @@ class DayStoreWriter:
         *,
         provenance: dict[str, Any],
         overwrite: bool = False,
+        cleaned: bool = False,
         days_per_shard: int = DAYS_PER_SHARD,
     ):
         self.path = Path(path)
@@ -149,6 +152,7 @@ class DayStoreWriter:
             raise StoreError(f"{self.path} exists and is not a day store; refusing to replace it")
         self._temporary = self.path.with_name(f".{self.path.name}.partial-{os.getpid()}")
         self._provenance = provenance
+        self._cleaned = cleaned
         self._per_shard = days_per_shard
         self._rows: list[tuple] = []
         self._seen: set[tuple[str, dt.date]] = set()
@@ -175,7 +179,7 @@ class DayStoreWriter:
         if key in self._seen:
             raise StoreError(f"{self.path}: participant {day.participant} has two days dated {day.date}")
         self._seen.add(key)
-        values = clean.zero_to_nan(day.values)
+        values = day.values if self._cleaned else clean.zero_to_nan(day.values)
         self._rows.append(
             (
                 day.participant, day.date, np.float32(day.nonwear_minutes), clean.channel_variance(values),
@@ -185,6 +189,10 @@ class DayStoreWriter:
         self._pending.append(values)
         if len(self._pending) == self._per_shard:
             self._flush()
+
+    def attach(self, name: str, text: str) -> None:
+        """Adds a small file that belongs to the store, e.g. `splits.json`."""
+        (self._temporary / name).write_text(text)
 
     def add_all(self, days: Iterable[Day]) -> None:
         for day in days:

@@ -1,0 +1,69 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from wearjax.benchmarks.openmhc import bootstrap_timing, packet
+from wearjax.errors import ConfigError
+
+ABOUT = packet.Submission(
+    name="My Method", submitter="us", code_url="https://example.org", notes='says "hi": yes'
+)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return bootstrap_timing.random_table(n_participants=4, n_methods=2)
+
+
+def test_rows_are_the_finite_errors(table, tmp_path):
+    rows = packet.imputation_rows(table, split="test")
+    written = pq.read_table(packet.write_table(rows, tmp_path / "rows.parquet"))
+    assert written.schema.equals(packet.IMPUTATION_COLUMNS)
+    finite = sum(np.isfinite(e).sum() for e in (table.errors, *(g.errors for g in table.subgroups.values())))
+    assert len(written) == finite
+    row = written.slice(len(written) - 1, 1).to_pylist()[0]
+    group = table.subgroups[row["subgroup_attr"]]
+    task = [t.scenario == row["scenario"] and t.channel == row["channel"] for t in table.tasks].index(True)
+    value = group.errors[
+        group.values.index(row["subgroup_value"]), table.methods.index(row["method"]), task,
+        table.participants.index(row["user_id"]),
+    ]  # fmt: skip
+    assert row["E_per_user"] == np.float32(value)
+    assert row["channel_type"] == table.tasks[task].channel_type
+    assert row["split"] == "test"
+
+
+def test_the_description_names_files_and_keeps_every_text(table, tmp_path):
+    rows = packet.imputation_rows(table, split="test", rename={"method_1": "my_method"})
+    path = packet.write_submission(
+        tmp_path, rows, ABOUT, track="imputation", subtrack="single-day", fallback_rate=0.25
+    )
+    text = path.read_text()
+    notes = next(line for line in text.splitlines() if line.startswith("  notes: "))
+    assert json.loads(notes.removeprefix("  notes: ")) == ABOUT.notes
+    for name in ("imputation/my_method.parquet", "imputation/my_method.meta.json"):
+        assert (tmp_path / name).exists()
+        assert name in text
+    assert json.loads((tmp_path / "imputation" / "my_method.meta.json").read_text()) == {
+        "display_name": "My Method",
+        "type": "Other",
+        "submitter": "us",
+        "subtrack": "single-day",
+        "fallback_rate": 0.25,
+    }
+
+
+def test_a_table_of_another_method_is_refused(table, tmp_path):
+    rows = packet.imputation_rows(table, split="test", rename={"method_1": "other"})
+    with pytest.raises(ConfigError, match="my_method"):
+        packet.write_submission(tmp_path, rows, ABOUT, track="imputation", subtrack="single-day")
+    assert not list(tmp_path.iterdir())
+
+
+def test_tracks_and_subtracks_are_checked():
+    with pytest.raises(ConfigError, match="track 'x'"):
+        packet.display_sidecar(ABOUT, track="x", subtrack="static")
+    with pytest.raises(ConfigError, match="expected one of static"):
+        packet.display_sidecar(ABOUT, track="prediction", subtrack="single-day")

@@ -1,0 +1,119 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wearjax.report import tables
+from wearjax.report.run_folder import RunFolder, Score
+
+
+def score(method, scope, point, *, metric="skill", mean=math.nan, low=math.nan, high=math.nan):
+    return Score(method, metric, scope, 3, point, mean, low, high, 100)
+
+
+def run(scores, *, name="run", results=None):
+    return RunFolder(name, {}, results or {}, [], 0, scores, None, None, frozenset())
+
+
+SCORES = [
+    score("lsm2", "overall", 0.5, mean=0.49, low=0.4, high=0.6),
+    score("mean", "overall", -2.0, mean=-2.1, low=-3.0, high=-1.5),
+    score("lsm2", "random_noise", 0.1),
+    score("mean", "random_noise", 0.2),
+    score("lsm2", "overall", 1.5, metric="rank", low=1.2, high=1.8),
+    score("locf", "overall", 2.0, metric="rank"),
+]
+
+
+def test_rows_come_best_first_and_the_best_is_marked():
+    rows = tables.entries([run(SCORES)])
+    assert [r.label for r in rows] == ["lsm2", "locf", "mean"]
+    table = tables.skill_table(rows, ["overall", "random_noise"])
+    cells = {entry.label: row for entry, row in table.rows}
+    assert [c.best for c in cells["lsm2"]] == [True, False]
+    assert [c.best for c in cells["mean"]] == [False, True]
+    assert cells["lsm2"][0].value == "50.0"
+    assert cells["lsm2"][0].interval == "49.0 [40.0, 60.0]"
+    assert cells["lsm2"][0].rank == "1.50" and cells["lsm2"][0].best_rank
+    assert cells["mean"][0].value == "−200"
+
+
+def test_baseline_without_skill_rows_is_the_reference():
+    rows = tables.entries([run(SCORES)])
+    ((_, row),) = [r for r in tables.skill_table(rows, ["overall"]).rows if r[0].label == "locf"]
+    assert (row[0].value, row[0].interval, row[0].rank, row[0].sort) == ("0.0", "reference", "2.00", "0")
+
+
+def test_mean_stands_in_for_an_absent_point():
+    assert tables.value_of(score("a", "overall", math.nan, mean=0.3)) == 0.3
+
+
+def test_runs_that_agree_share_a_row_and_others_carry_their_run():
+    second = [score("lsm2", "overall", 0.7), *SCORES[1:4]]
+    rows = tables.entries([run(SCORES), run(second, name="other")])
+    assert [r.label for r in rows] == ["lsm2 · other", "lsm2 · run", "locf", "mean"]
+    table = tables.skill_table(rows, ["overall"])
+    assert not any(cell.best_rank for _, cells in table.rows for cell in cells)  # ranks of two pools
+
+
+def test_scenarios_keep_their_order_and_leaves_stay_out():
+    scopes = ("task:random_noise:ch_5", "signal_slice", "random_noise", "overall", "cat:sleep", "new_one")
+    rows = tables.entries([run([score("a", s, 0.1) for s in scopes])])
+    assert tables.scenario_scopes(rows) == ["random_noise", "signal_slice", "new_one"]
+    assert tables.headline_scopes(rows) == ["overall", "cat:sleep"]
+    assert tables.channel_table(rows[0], ["random_noise"]) == [("Watch heart rate", ["10.0"])]
+
+
+def test_methods_and_skips_are_listed_with_their_counts():
+    results = {
+        "fallback": {"a": 0.25}, "substituted": {"a": 1234}, "seconds": {"a": 2.5, "b": 1},
+        "skipped": {"no_mask": 3, "nested": {"why": 4}}, "scenarios": {"sleep_gap": {"n_applicable": 5, "n_total": 9}},
+    }  # fmt: skip
+    one = run([], results=results)
+    assert tables.methods_table([one]) == [
+        ("run", "a", "25.00%", "1,234", "2.5"),
+        ("run", "b", "–", "–", "1"),
+    ]
+    assert tables.skipped(one) == [("no mask", "3"), ("nested.why", "4")]
+    assert tables.scenario_counts(one)[0][2:] == ("5", "9")
+
+
+@pytest.mark.parametrize("nest", [lambda tally: tally, lambda tally: {"tally": tally}])
+def test_import_counts_are_found_at_both_depths(nest):
+    tally = {"read": {"HR": 10}, "used": {"watch_hr": 9}, "notes": ["n"]}
+    tally["skipped"] = [{"measure": "HR", "reason": "zero", "count": 1}]
+    found = tables.import_counts(run([], results={"import": {"source": "fitbit", **nest(tally)}}))
+    assert found.facts == [("source", "fitbit")]
+    assert found.used == [("Watch heart rate", "9")]
+    assert found.skipped == [("HR", "zero", "1")]
+    assert found.notes == ["n"]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["fallback", "skipped", "seconds", "scenarios", "import", "x"]), json_values
+    )
+)
+def test_any_results_file_gives_tables_of_plain_lines(results):
+    one = run([], results=results)
+    record = tables.import_counts(one)
+    listed = [*tables.methods_table([one]), *tables.scenario_counts(one), *tables.skipped(one)]
+    listed += tables.settings(results) + (
+        [] if record is None else [*record.facts, *record.used, *record.skipped]
+    )
+    assert all(isinstance(cell, str) and "\n" not in cell for row in listed for cell in row)
+
+
+@given(st.floats(-5, 5))
+def test_percent_rounds_and_never_says_minus_zero(value):
+    text = tables.percent(value)
+    assert abs(float(text.replace("−", "-")) - 100 * value) <= (0.5001 if abs(value) >= 0.999 else 0.0501)
+    assert text not in ("−0.0", "−0", "-0.0")

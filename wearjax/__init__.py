@@ -1,0 +1,34 @@
+"""wearjax: pretrain, evaluate and compare foundation models of wearable sensor data in JAX.
+
+The public names are loaded when first used, so that scoring never starts the accelerator stack.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "open_days": "wearjax.days.open",
+    "evaluate_imputation": "wearjax.benchmarks.openmhc.imputation",
+    "load_pretrained": "wearjax.convert.bundle",
+}
+
+if TYPE_CHECKING:
+    from wearjax.benchmarks.openmhc.imputation import evaluate_imputation
+    from wearjax.convert.bundle import load_pretrained
+    from wearjax.days.open import open_days
+
+__all__ = ["__version__", "evaluate_imputation", "load_pretrained", "open_days"]
+
+
+def __getattr__(name: str):
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'wearjax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,98 @@
+"""Batches as a Grain data source: element `step` is a whole batch, read in one call.
+
+Asking for whole batches keeps Python out of the per-day path: the permutation is a NumPy gather and the values
+are copied once, from the memory map into the batch. No JAX here, so that reading processes never touch a device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from wearjax.days.store import Days
+from wearjax.errors import ConfigError
+
+Batch = dict[str, np.ndarray]
+
+
+class EpochOrder:
+    """An endless, index-addressed shuffle: epoch e visits every item once in the order drawn from (seed, e).
+
+    Position p belongs to epoch p // n. Any range of positions can be asked for at any time.
+    """
+
+    def __init__(self, n: int, *, seed: int):
+        if n < 1:
+            raise ConfigError("no day to draw batches from")
+        self.n, self.seed = n, seed
+        self._kept: dict[int, np.ndarray] = {}
+
+    def _epoch(self, epoch: int) -> np.ndarray:
+        if epoch not in self._kept:
+            order = np.random.default_rng([self.seed, epoch]).permutation(self.n)
+            # A batch touches neighbouring epochs only; more would be memory for nothing.
+            self._kept = {e: o for e, o in self._kept.items() if e == epoch - 1} | {epoch: order}
+        return self._kept[epoch]
+
+    def positions(self, start: int, stop: int) -> Int64[np.ndarray, "count"]:
+        """Items at the positions start..stop-1 of the endless order."""
+        parts = []
+        while start < stop:
+            epoch, offset = divmod(start, self.n)
+            part = self._epoch(epoch)[offset : offset + stop - start]
+            parts.append(part)
+            start += len(part)
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def __getstate__(self):
+        return {"n": self.n, "seed": self.seed, "_kept": {}}
+
+
+class ShuffledBatches:
+    """Random-access source of shuffled batches of fixed size (satisfies `grain.sources.RandomAccessDataSource`).
+
+    Element s holds positions s·B .. (s+1)·B − 1 of the endless order, hence depends on (seed, s, B) only. With
+    several processes each takes its contiguous rows, so that the global batch is the same for any process count.
+
+    Args:
+        days: the store; picklable stores carry only their path to reading processes.
+        indices: store indices to draw from.
+        batch_size: days of the global batch.
+        n_batches: number of batches until the source ends.
+    """
+
+    def __init__(
+        self,
+        days: Days,
+        indices: Int64[np.ndarray, "day"],
+        *,
+        batch_size: int,
+        n_batches: int,
+        seed: int,
+        process_index: int = 0,
+        process_count: int = 1,
+    ):
+        if batch_size % process_count:
+            raise ConfigError(f"batch size {batch_size} does not divide by the {process_count} processes")
+        self._days = days
+        self._indices = np.asarray(indices, np.int64)
+        self._order = EpochOrder(len(self._indices), seed=seed)
+        self._batch_size, self._n_batches = batch_size, n_batches
+        self._local = batch_size // process_count
+        self._first_row = process_index * self._local
+
+    def __len__(self) -> int:
+        return self._n_batches
+
+    def __getitem__(self, step: int) -> Batch:
+        start = int(step) * self._batch_size + self._first_row
+        return read(self._days, self._indices[self._order.positions(start, start + self._local)])
+
+    def __repr__(self) -> str:
+        return f"ShuffledBatches({self._days.path}, days={len(self._indices)}, batch={self._batch_size})"
+
+
+def read(days: Days, indices: Int64[np.ndarray, "B"]) -> Batch:
+    """Values and store indices of the given days."""
+    values: Float32[np.ndarray, "B channel=19 minute=1440"] = days.batch(indices)
+    return {"values": values, "index": np.asarray(indices, np.int64)}

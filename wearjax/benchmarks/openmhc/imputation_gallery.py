@@ -1,0 +1,66 @@
+"""A few example days of an evaluation, chosen by seed, with what every method filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int64
+
+from wearjax.benchmarks.openmhc.imputation_cases import Cases
+
+
+class Gallery:
+    """Keeps, of each scenario, the days of lowest random priority among those to which it applies.
+
+    The choice depends on the seed and the days, not on how these are batched.
+    """
+
+    def __init__(
+        self, methods: Sequence[str], scenarios: Sequence[str], cases: Cases, *, per_scenario: int, seed: int
+    ):
+        self._methods, self._cases, self._per_scenario = tuple(methods), cases, per_scenario
+        draws = np.random.default_rng(seed)
+        self._priority = {s: draws.random(len(cases.indices)) for s in scenarios}
+        self._kept: dict[str, dict[int, dict[str, np.ndarray]]] = {s: {} for s in scenarios}
+
+    def offered(self, scenario: str, positions: Int64[np.ndarray, " day"]) -> list[tuple[int, int]]:
+        """Row and position of the offered days that belong to the gallery as known so far."""
+        priority, kept = self._priority[scenario], self._kept[scenario]
+        chosen = sorted({*kept, *positions.tolist()}, key=lambda position: priority[position])[
+            : self._per_scenario
+        ]
+        for position in set(kept) - set(chosen):
+            del kept[position]
+        row_of = {position: row for row, position in enumerate(positions.tolist())}
+        return [(row_of[position], position) for position in chosen if position in row_of]
+
+    def keep(
+        self,
+        scenario: str,
+        method: str,
+        chosen: Sequence[tuple[int, int]],
+        truth: Float[np.ndarray, "day channel=19 minute"],
+        target: Bool[np.ndarray, "day channel=19 minute"],
+        filled: Float[np.ndarray, "day channel=19 minute"],
+    ) -> None:
+        """Copies the chosen days of one method; outside the target they show what was measured."""
+        for row, position in chosen:
+            entry = self._kept[scenario].setdefault(
+                position, {"values": truth[row].copy(), "target": target[row].copy()}
+            )
+            entry[f"imputed/{method}"] = np.where(target[row], filled[row], truth[row])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of `gallery.npz`; empty when no day was kept."""
+        days = [(s, p, entry) for s, kept in self._kept.items() for p, entry in sorted(kept.items())]
+        if not days:
+            return {}
+        names = ("values", "target", *(f"imputed/{m}" for m in self._methods))
+        cases = self._cases
+        return {
+            **{name: np.stack([entry[name] for _, _, entry in days]) for name in names},
+            "scenario": np.array([scenario for scenario, _, _ in days]),
+            "participant": np.array([cases.participants[cases.participant_of[p]] for _, p, _ in days]),
+            "date": np.array([cases.date_at(p) for _, p, _ in days]),
+        }

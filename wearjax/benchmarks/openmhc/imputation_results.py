@@ -1,0 +1,276 @@
+"""What an imputation evaluation found, and the files of its run folder."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from wearjax.benchmarks.openmhc import packet
+from wearjax.benchmarks.openmhc.imputation_scores import FAIR_SKILL, RANK, SKILL, Score
+from wearjax.benchmarks.openmhc.imputation_tasks import BASELINE, BUCKETS
+from wearjax.errors import ConfigError
+from wearjax.scores.errors import ErrorTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("method", "scenario", "split", "channel_group", "metric", "value")
+
+
+@dataclass(frozen=True, eq=False)
+class ImputationResults:
+    """Scores of one or more methods, with intervals and counts of everything skipped or substituted.
+
+    Attributes:
+        scores: skill, rank and fair skill of every method and scope: point, bootstrap mean, 95 % interval.
+        errors: the per-participant errors behind them, unfloored.
+        by_method: method, then scenario, then split to `per_channel`, `continuous`, `binary`, `n_samples`,
+            `n_applicable`, `n_total`, `overall_fallback_rate`, `fallback_rate` (of each channel).
+        method_names: the methods that were given, without an added baseline.
+        split, seed, n_days, n_boot: as evaluated.
+        n_samples: evaluated days.
+        substituted: predictions that were not finite and were replaced by training statistics, by method.
+        skipped: what was left out, by reason.
+        seconds: time inside each method.
+        config, versions: to repeat the evaluation.
+        provenance: where the recordings come from, as far as their store says.
+    """
+
+    scores: tuple[Score, ...]
+    errors: ErrorTable
+    by_method: dict[str, dict[str, dict[str, dict[str, Any]]]]
+    method_names: tuple[str, ...]
+    split: str
+    seed: int
+    n_days: int
+    n_boot: int
+    n_samples: int
+    substituted: dict[str, int]
+    skipped: dict[str, int]
+    seconds: dict[str, float]
+    config: dict[str, Any]
+    versions: dict[str, str]
+    provenance: dict[str, Any] = field(default_factory=dict)
+    gallery: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def scenarios(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Metrics by scenario and split of the (first) given method."""
+        return self.by_method[self.method_names[0]]
+
+    @property
+    def fallback_rates(self) -> dict[str, float]:
+        """Largest rate over scenarios of each method."""
+        return {
+            method: max(
+                (cell["overall_fallback_rate"] for s in found.values() for cell in s.values()), default=0.0
+            )
+            for method, found in self.by_method.items()
+        }
+
+    @property
+    def overall_fallback_rate(self) -> float:
+        """Largest rate over scenarios of the (first) given method."""
+        return self.fallback_rates[self.method_names[0]]
+
+    @property
+    def per_user_errors(self) -> pa.Table:
+        """Long table of the errors, over everybody and inside each subgroup."""
+        return packet.imputation_rows(self.errors, split=self.split)
+
+    @property
+    def skill_scores(self) -> list[dict[str, Any]]:
+        """Point skills: method, scope, skill_score, n_tasks; the baseline, 0 by definition, has no rows."""
+        return [
+            {"method": s.method, "scope": s.scope, "skill_score": s.point, "n_tasks": s.n_tasks}
+            for s in self.scores
+            if s.metric == SKILL and s.method != BASELINE
+        ]
+
+    def score(self, method: str, scope: str = "overall", *, metric: str = SKILL) -> Score:
+        """One score. Raises ConfigError when there is none."""
+        for found in self.scores:
+            if (found.method, found.metric, found.scope) == (method, metric, scope):
+                return found
+        raise ConfigError(f"no {metric} of {method!r} for scope {scope!r}")
+
+    def summary(self) -> str:
+        """A text table: one row a method, skills in percent with 95 % intervals."""
+        scopes = ("overall", "semantic", *(f"cat:{b}" for b in BUCKETS))
+        at = {(s.method, s.metric, s.scope): s for s in self.scores}
+        lines = [("method", "rank", *(s.removeprefix("cat:") for s in scopes), "fair", "fallback")]
+        for method in self.errors.methods:
+            rank = at.get((method, RANK, "overall"))
+            cells = [_percent(at.get((method, SKILL, scope))) for scope in scopes]
+            cells.append(_percent(at.get((method, FAIR_SKILL, "overall"))))
+            shown = "-" if rank is None else f"{rank.point:.2f}"
+            lines.append((method, shown, *cells, f"{self.fallback_rates[method]:.2%}"))
+        widths = [max(len(row[i]) for row in lines) for i in range(len(lines[0]))]
+        rows = [
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in lines
+        ]
+        n = len(self.errors.participants)
+        head = (
+            f"Imputation, {self.split}: {n} participants, {self.n_samples} days; skill in %, {BASELINE} = 0"
+        )
+        return "\n".join([head, *(row.rstrip() for row in rows)])
+
+    def rows(self) -> Iterator[tuple]:
+        """The metrics in long form; `_meta` groups the numbers of a whole scenario."""
+        for method, scenarios in self.by_method.items():
+            for scenario, splits in scenarios.items():
+                for split, cell in splits.items():
+                    for group, metric, value in _long(cell):
+                        yield method, scenario, split, group, metric, value
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The metrics in long form: method, scenario, split, channel_group, metric, value."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows(), columns=list(COLUMNS))
+
+    def to_csv(self, path: str | os.PathLike) -> None:
+        """Writes `to_dataframe` as CSV."""
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            writer.writerows(self.rows())
+
+    def to_json(self, path: str | os.PathLike) -> None:
+        """Writes `scenarios`, or `by_method` when several methods were given; undefined values are null."""
+        content = self.scenarios if len(self.method_names) == 1 else self.by_method
+        _write_json(path, content)
+
+    def to_submission(
+        self,
+        folder: str | os.PathLike,
+        *,
+        submission: packet.Submission | None = None,
+        method: str | None = None,
+    ) -> Path:
+        """Writes the leaderboard packet of one method; returns the path of its description.
+
+        Args:
+            submission: name, submitter and links; default names the method only.
+            method: which one; needed when several were given.
+        """
+        if method is None and len(self.method_names) > 1:
+            raise ConfigError(
+                f"several methods were evaluated; choose one with method= ({', '.join(self.method_names)})"
+            )
+        method = method or self.method_names[0]
+        self.errors.method_index(method)
+        about = submission or packet.Submission(name=method, submitter="", code_url="")
+        rows = packet.imputation_rows(self.errors, split=self.split, rename={method: packet.slug(about.name)})
+        return packet.write_submission(
+            folder,
+            rows,
+            about,
+            track="imputation",
+            subtrack="single-day" if self.n_days == 1 else "long-context",
+            fallback_rate=self.fallback_rates[method],
+        )
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes the run folder: scores, per-participant errors, results, example days.
+
+        A `config.json` that is already there, e.g. of the training, is kept; the evaluation has its
+        settings in `results.json`.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        packet.write_table(_score_table(self.scores), folder / "scores.parquet")
+        packet.write_table(self.per_user_errors, folder / "per_user_errors.parquet")
+        if self.gallery:
+            (folder / "predictions").mkdir(exist_ok=True)
+            np.savez_compressed(folder / "predictions" / "gallery.npz", **self.gallery)  # type: ignore[arg-type]
+        if not (folder / "config.json").exists():
+            _write_json(folder / "config.json", {"evaluation": self.config, "versions": self.versions})
+        _write_json(
+            folder / "results.json", self._results_json()
+        )  # last: its presence says the rest is there
+
+    def _results_json(self) -> dict[str, Any]:
+        counts = {name: splits[self.split] for name, splits in self.scenarios.items()}
+        return {
+            "track": "imputation",
+            "baseline": BASELINE,
+            "methods": list(self.errors.methods),
+            "split": self.split,
+            "n_days": self.n_days,
+            "seed": self.seed,
+            "bootstrap": self.n_boot,
+            "n_participants": len(self.errors.participants),
+            "n_samples": self.n_samples,
+            "scenarios": {s: {k: cell[k] for k in ("n_applicable", "n_total")} for s, cell in counts.items()},
+            "fallback": self.fallback_rates,
+            "substituted": self.substituted,
+            "skipped": self.skipped,
+            "seconds": self.seconds,
+            "config": self.config,
+            "versions": self.versions,
+            "import": self.provenance,
+            "metrics": self.by_method,
+        }
+
+
+def _percent(score: Score | None) -> str:
+    if score is None:
+        return "-"
+    centre = score.point if math.isnan(score.mean) or score.metric == FAIR_SKILL else score.mean
+    if math.isnan(score.ci_lo):
+        return f"{100 * centre:.1f}"
+    return f"{100 * centre:.1f} [{100 * score.ci_lo:.1f}, {100 * score.ci_hi:.1f}]"
+
+
+def _long(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for name, value in cell.items():
+        if name == "per_channel":
+            for channel, metrics in value.items():
+                yield from ((channel, metric, number) for metric, number in metrics.items())
+        elif isinstance(value, Mapping):
+            numbers = ((metric, n) for metric, n in value.items() if not isinstance(n, str))
+            yield from ((name, metric, number) for metric, number in numbers)
+        else:
+            yield "_meta", name, value
+
+
+def _score_table(scores: tuple[Score, ...]) -> pa.Table:
+    columns = {f.name: [getattr(s, f.name) for s in scores] for f in dataclasses.fields(Score)}
+    texts = ("method", "metric", "scope")
+    wholes = ("n_tasks", "n_participants", "n_boot")
+    types = {
+        name: pa.string() if name in texts else pa.int64() if name in wholes else pa.float64()
+        for name in columns
+    }
+    return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+
+
+def _write_json(path: str | os.PathLike, content: Any) -> None:
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    partial.write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n")
+    partial.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    """JSON form: undefined numbers become null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, os.PathLike) else value

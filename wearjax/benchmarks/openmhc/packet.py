@@ -1,0 +1,195 @@
+"""The files of a leaderboard submission: one Parquet table a method, its display sidecar, a description.
+
+OpenMHC evaluation, substrate files: absent cells have no row, string columns are dictionary-coded, and the
+method named in the table is the stem of its file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wearjax.errors import ConfigError
+from wearjax.scores.errors import ErrorTable
+
+FOLDERS = {"imputation": "imputation", "forecasting": "forecasting", "prediction": "downstream"}
+SUBTRACKS = {
+    "imputation": ("single-day", "long-context"),
+    "forecasting": ("other",),
+    "prediction": ("static", "longitudinal"),
+}
+_TEXT_COLUMNS = (
+    "method", "scenario", "split", "channel", "channel_type", "subgroup_attr", "subgroup_value", "user_id",
+)  # fmt: skip
+IMPUTATION_COLUMNS = pa.schema(
+    [
+        *((name, pa.dictionary(pa.int32(), pa.string())) for name in _TEXT_COLUMNS),
+        ("E_per_user", pa.float32()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a submission says about a method, beyond its numbers.
+
+    Attributes:
+        name: shown on the leaderboard; the files are named by its slug.
+        submitter: team or person.
+        category: kind of method, e.g. `Foundation model`, `Statistical`.
+        feature_dim: length of the representation, for prediction methods.
+    """
+
+    name: str
+    submitter: str
+    code_url: str
+    paper_url: str = ""
+    category: str = "Other"
+    foundation_variant: str = ""
+    feature_dim: int | None = None
+    notes: str = ""
+
+
+def slug(name: str) -> str:
+    """File name of a method: lower case, each run of anything but letters and digits one underscore."""
+    return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_") or "method"
+
+
+def imputation_rows(table: ErrorTable, *, split: str, rename: Mapping[str, str] | None = None) -> pa.Table:
+    """The substrate table: one row for each finite error, over everybody and inside each subgroup.
+
+    Args:
+        rename: methods to keep and the names to give them; default keeps all.
+    """
+    names = dict(rename) if rename is not None else {m: m for m in table.methods}
+    rows = [table.methods.index(m) for m in names]
+    blocks = [("all", "all", table.errors)]
+    for attribute, group in table.subgroups.items():
+        blocks += [
+            (attribute, value, errors) for value, errors in zip(group.values, group.errors, strict=True)
+        ]
+    parts = [
+        _block_rows(table, errors[rows], list(names.values()), split, *label) for *label, errors in blocks
+    ]
+    return pa.concat_tables(parts).unify_dictionaries()
+
+
+def _block_rows(
+    table: ErrorTable, errors: np.ndarray, names: list[str], split: str, attribute: str, value: str
+) -> pa.Table:
+    method, task, person = np.nonzero(np.isfinite(errors))
+
+    def constant(text: str) -> pa.Array:
+        return _coded(np.zeros(len(method), np.int32), [text])
+
+    return pa.table(
+        {
+            "method": _coded(method, names),
+            "scenario": _recoded(task, [t.scenario for t in table.tasks]),
+            "split": constant(split),
+            "channel": _recoded(task, [t.channel for t in table.tasks]),
+            "channel_type": _recoded(task, [t.channel_type for t in table.tasks]),
+            "subgroup_attr": constant(attribute),
+            "subgroup_value": constant(value),
+            "user_id": _coded(person, list(table.participants)),
+            "E_per_user": pa.array(errors[method, task, person].astype(np.float32)),
+        },
+        schema=IMPUTATION_COLUMNS,
+    )
+
+
+def _coded(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(names, pa.string()))
+
+
+def _recoded(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
+    """As `_coded`, for a list of names with repetitions."""
+    distinct = list(dict.fromkeys(names))
+    of_code = np.array([distinct.index(name) for name in names], np.int32)
+    return _coded(of_code[codes] if len(of_code) else codes, distinct)
+
+
+def write_table(table: pa.Table, path: str | os.PathLike) -> Path:
+    """Writes a table as zstd Parquet; the file appears whole or not at all."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        pq.write_table(table, partial, compression="zstd")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def display_sidecar(
+    submission: Submission, *, track: str, subtrack: str, fallback_rate: float | None = None
+) -> dict[str, Any]:
+    """How the leaderboard shows a method. Raises ConfigError for an unknown track or subtrack."""
+    if track not in SUBTRACKS:
+        raise ConfigError(f"track {track!r} is unknown; expected one of {', '.join(SUBTRACKS)}")
+    if subtrack not in SUBTRACKS[track]:
+        raise ConfigError(f"subtrack {subtrack!r} of {track}: expected one of {', '.join(SUBTRACKS[track])}")
+    sidecar: dict[str, Any] = {
+        "display_name": submission.name,
+        "type": submission.category,
+        "submitter": submission.submitter,
+        "subtrack": subtrack,
+    }
+    if fallback_rate is not None:
+        sidecar["fallback_rate"] = round(float(fallback_rate), 6)
+    return sidecar
+
+
+def write_submission(
+    folder: str | os.PathLike,
+    table: pa.Table,
+    submission: Submission,
+    *,
+    track: str,
+    subtrack: str,
+    fallback_rate: float | None = None,
+) -> Path:
+    """Writes `<track folder>/<slug>.parquet`, its `.meta.json`, and `<slug>.submission.yaml` to send along.
+
+    The table's method must already be the slug. Returns the path of the description.
+    """
+    stem = slug(submission.name)
+    named = table["method"].unique().to_pylist()
+    if named != [stem]:
+        raise ConfigError(
+            f"submission {submission.name!r}: the table's method must be {stem!r}, it has {named}"
+        )
+    sidecar = display_sidecar(submission, track=track, subtrack=subtrack, fallback_rate=fallback_rate)
+    folder = Path(folder)
+    target = f"{FOLDERS[track]}/{stem}"
+    write_table(table, folder / f"{target}.parquet")
+    (folder / f"{target}.meta.json").write_text(json.dumps(sidecar, indent=1) + "\n")
+    description = folder / f"{stem}.submission.yaml"
+    description.write_text(_description(submission, sidecar, target))
+    return description
+
+
+def _description(submission: Submission, sidecar: dict[str, Any], target: str) -> str:
+    # Every scalar is written as JSON, which is YAML; no YAML library is needed.
+    about = {
+        "code_url": submission.code_url,
+        "paper_url": submission.paper_url,
+        "feature_dim": submission.feature_dim,
+        "foundation_variant": submission.foundation_variant,
+        "notes": submission.notes,
+    }
+    lines = ["files:", f"  - {json.dumps(target + '.parquet')}", f"  - {json.dumps(target + '.meta.json')}"]
+    for title, block in (("display", sidecar), ("description", about)):
+        lines.append(f"{title}:")
+        lines += [f"  {key}: {json.dumps(value)}" for key, value in block.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,113 @@
+"""The demonstration: a made cohort, a small LSM-2 trained on it, its imputation scores, and a report to look at."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wearjax.benchmarks.openmhc import imputation
+from wearjax.benchmarks.openmhc.imputation_results import ImputationResults
+from wearjax.convert import bundle as bundles
+from wearjax.days import coverage, importing, splits
+from wearjax.days.open import open_days
+from wearjax.days.store import Days
+from wearjax.predict.imputers import lsm2, statistical
+from wearjax.report import page
+from wearjax.sources import synthetic
+from wearjax.sources.tally import Tally
+from wearjax.train import config as configs
+from wearjax.train import loop
+
+BASELINES = ("mean", "mode", "linear", "locf", "temporal_mean", "temporal_mode")
+COHORT = synthetic.Cohort(n_participants=90, days_per_participant=14, seed=7)
+EVALUATED_DAYS = 120
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demonstration made."""
+
+    results: ImputationResults
+    report: Path
+    seconds: dict[str, float]
+
+
+def run(
+    out: str | os.PathLike,
+    *,
+    say: Callable[[str], None] = print,
+    cohort: synthetic.Cohort = COHORT,
+    steps: int | None = None,
+    max_days: int | None = EVALUATED_DAYS,
+    force: bool = False,
+) -> Demo:
+    """Runs every station once under `out`: `days/` (store), `run/` (training, scores) and `report.html`.
+
+    Run again, it keeps the cohort and resumes the training where it stopped.
+
+    Args:
+        steps: training steps; default is the configuration's.
+        max_days: days of the test split to score; None scores all.
+        force: start the training over.
+    """
+    out = Path(out)
+    clock = _Clock()
+    days = _cohort_days(out / "days", cohort, say)
+    clock.lap("cohort")
+
+    config = configs.load_config("demo")
+    if steps is not None:
+        config = replace(config, loop=replace(config.loop, steps=steps))
+    say(f"Training a small LSM-2 for {config.loop.steps} steps")
+    trained = loop.pretrain(config, data_dir=out / "days", out=out / "run", force=force)
+    clock.lap("training")
+
+    say("Scoring six statistical imputers and LSM-2 on six masking scenarios")
+    methods = _baselines(days, out / "days")
+    methods["lsm2"] = lsm2.LSM2Imputer(bundles.load_bundle(trained.bundle_path))
+    results = imputation.evaluate_imputation(
+        methods, data_dir=out / "days", split="test", max_samples=max_days, output_dir=out / "run"
+    )
+    clock.lap("scoring")
+
+    coverage.save(coverage.coverage(days), out / "run" / "coverage.npz")
+    report = page.write_report([out / "run"], out=out / "report.html")
+    clock.lap("report")
+    return Demo(results, report, clock.laps)
+
+
+def _cohort_days(path: Path, cohort: synthetic.Cohort, say: Callable[[str], None]) -> Days:
+    if (path / "store.json").exists():
+        say(f"Using the cohort in {path}")
+        return open_days(path)
+    say(f"Making {cohort.n_participants} participants of about {cohort.days_per_participant} days")
+    tally = Tally()
+    importing.write_days(
+        synthetic.read_days(cohort, tally=tally),
+        path,
+        provenance={"source": "synthetic", "seed": cohort.seed},
+        tally=tally,
+        demographics=synthetic.demographics(cohort),
+    )
+    return open_days(path)
+
+
+def _baselines(days: Days, data_dir: Path) -> dict:
+    train = splits.read_splits(data_dir).indices(days, "train")
+    return {name: statistical.build(name, days, train) for name in BASELINES}
+
+
+class _Clock:
+    """Seconds of each stage."""
+
+    def __init__(self):
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.laps[stage] = now - self._last
+        self._last = now

@@ -1,0 +1,156 @@
+"""Fills what a store did not measure with a trained imputer, and keeps what a person needs to judge the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from wearjax.channels import CHANNELS
+from wearjax.day import Day
+from wearjax.days import coverage
+from wearjax.days.store import Days, DayStore, DayStoreWriter
+from wearjax.errors import StoreError
+from wearjax.predict.protocols import Imputer, call_impute
+
+GALLERY_DAYS = 6
+FLAG_THRESHOLD = 0.5
+
+
+def fill_days(
+    imputer: Imputer,
+    days: Days,
+    out: str | os.PathLike,
+    *,
+    method: str,
+    config: dict[str, Any],
+    overwrite: bool = False,
+    batch_size: int = 32,
+    progress: Callable[[int, int], None] | None = None,
+) -> DayStore:
+    """Writes a run folder with the filled store (`days/`), a gallery, the coverage before, and the counts.
+
+    Measured cells are kept as they are. Filled continuous cells are clipped to the channel's plausible range;
+    filled flags are 1 where the imputer's probability is at least one half.
+
+    Raises:
+        StoreError: `out` exists and `overwrite` is off. MethodError: the imputer broke its contract.
+    """
+    out = Path(out)
+    if out.exists() and not overwrite:
+        raise StoreError(f"{out} exists; pass --force to replace it")
+    if out.exists() and not (out / "results.json").exists():
+        raise StoreError(f"{out} exists and is not a run folder; refusing to replace it")
+    temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        filled = _fill_into(temporary, imputer, days, method, batch_size, progress)
+        _write_gallery(temporary, days, DayStore(temporary / "days"), method)
+        coverage.save(coverage.coverage(days), temporary / "coverage.npz")
+        provenance = getattr(days, "meta", {}).get("provenance", {})
+        results = {
+            "kind": "impute",
+            "method": method,
+            "store": days.path.name,
+            "n_days": len(days),
+            "n_participants": len(set(days.participants)),
+            "filled_cells": filled,
+            "import": provenance.get("import", {}),
+        }
+        (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        (temporary / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+        if out.exists():
+            shutil.rmtree(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        temporary.rename(out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return DayStore(out / "days")
+
+
+def _fill_into(
+    folder: Path,
+    imputer: Imputer,
+    days: Days,
+    method: str,
+    batch_size: int,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, int]:
+    """Imputes batch by batch; returns how many cells of each channel were filled."""
+    count = np.zeros(len(CHANNELS), np.int64)
+    provenance = {"source": "imputed", "by": method, "from": getattr(days, "meta", {}).get("provenance", {})}
+    with DayStoreWriter(folder / "days", provenance=provenance, cleaned=True) as writer:
+        for start in range(0, len(days), batch_size):
+            chosen = np.arange(start, min(start + batch_size, len(days)))
+            for index, values, missing in _filled_batches(imputer, days, chosen):
+                count += missing.sum(axis=1)
+                day = days[int(index)]
+                writer.add(Day(values, day.participant, day.date, day.nonwear_minutes, day.source))
+            if progress:
+                progress(int(chosen[-1]) + 1, len(days))
+        for name in ("splits.json", "participants.json"):
+            if (days.path / name).is_file():
+                writer.attach(name, (days.path / name).read_text())
+    return {channel.name: int(n) for channel, n in zip(CHANNELS, count, strict=True)}
+
+
+def _filled_batches(imputer: Imputer, days: Days, chosen: np.ndarray) -> Iterator[tuple]:
+    values = days.batch(chosen)
+    missing = np.isnan(values)
+    # Everything is a target here; what was never observed has no truth to hide.
+    predicted = call_impute(
+        imputer,
+        values,
+        ~missing,
+        missing,
+        user_ids=[str(days.participants[i]) for i in chosen],
+        dates=[str(days.dates[i]) for i in chosen],
+    )
+    filled = np.where(missing, _plausible(predicted), values).astype(np.float32)
+    yield from zip(chosen, filled, missing, strict=True)
+
+
+def _plausible(values: Float32[np.ndarray, "batch channel=19 time"]) -> np.ndarray:
+    """Clips continuous channels to their range and turns probabilities of flags into flags."""
+    out = np.empty_like(values)
+    for c, channel in enumerate(CHANNELS):
+        if channel.is_continuous:
+            out[:, c] = np.clip(values[:, c], *channel.plausible)
+        else:
+            out[:, c] = values[:, c] >= FLAG_THRESHOLD
+    return out
+
+
+def _write_gallery(folder: Path, days: Days, filled: DayStore, method: str) -> None:
+    """Saves a few days, spread over the store, where something was measured and something was filled."""
+    share = np.asarray([np.mean(~np.isnan(days.values(i))) for i in _spread(len(days), 200)])
+    candidates = _spread(len(days), 200)[np.argsort(-np.minimum(share, 1 - share), kind="stable")]
+    chosen = np.sort(candidates[:GALLERY_DAYS])
+    values = days.batch(chosen)
+    (folder / "predictions").mkdir()
+    # The store sorts by participant and date, as every store does, so positions agree.
+    arrays = {
+        "values": values,
+        "target": np.isnan(values),
+        "scenario": np.asarray(["not measured"] * len(chosen)),
+        "participant": np.asarray([str(days.participants[i]) for i in chosen]),
+        "date": np.asarray([str(days.dates[i]) for i in chosen]),
+        f"imputed/{method}": np.stack([_find(filled, days, i) for i in chosen]),
+    }
+    np.savez_compressed(folder / "predictions" / "gallery.npz", **arrays)
+
+
+def _find(filled: DayStore, days: Days, index: int) -> np.ndarray:
+    same = (filled.participants == days.participants[index]) & (filled.dates == days.dates[index])
+    return filled.values(int(np.flatnonzero(same)[0]))
+
+
+def _spread(total: int, most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, total - 1, min(total, most)).astype(int))

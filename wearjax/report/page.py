@@ -1,0 +1,306 @@
+"""The report: one self-contained HTML page for one or several run folders."""
+
+from __future__ import annotations
+
+import collections
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from wearjax.errors import WearjaxError
+from wearjax.report import figures, gallery, run_folder, summary, tables, words
+from wearjax.report.run_folder import RunFolder
+
+GALLERY_DAYS = 6
+_GALLERY_BYTES = 2_000_000  # days beyond are left out, and the page says so
+_COVERAGE_RUNS_MAX = 4
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class GallerySection:
+    """Example days of one run, ready for the template."""
+
+    run: str
+    filled: bool
+    methods: list[tuple[str, str]]
+    days: list[dict[str, Any]]
+    n_days: int
+    limited: bool
+
+
+@dataclass(frozen=True)
+class CoverageSection:
+    """Coverage maps of one or several runs that saw the same days."""
+
+    runs: list[str]
+    channel_hours: Markup
+    participant_days: Markup
+    facts: list[str] = field(default_factory=list)
+
+
+def write_report(
+    run_dirs: str | os.PathLike | Sequence[str | os.PathLike], out: str | os.PathLike | None = None
+) -> Path:
+    """Writes the report of one run folder, or of several side by side.
+
+    The page needs no other file and no network. The same run folders give the same bytes (with the same
+    matplotlib). Files that a run does not have are named in their section instead of failing.
+
+    Args:
+        run_dirs: one run folder or several.
+        out: the HTML file, or a folder for `report.html`; default `report.html` in the first run folder.
+
+    Returns:
+        The written file.
+
+    Raises:
+        WearjaxError: no run folder given, none of the known files in one, or a file that cannot be read.
+    """
+    folders = [run_dirs] if isinstance(run_dirs, str | os.PathLike) else list(run_dirs)
+    if not folders:
+        raise WearjaxError("report: no run folder given")
+    runs = [run_folder.read(folder, name=name) for folder, name in zip(folders, _names(folders), strict=True)]
+    target = Path(folders[0]) / "report.html" if out is None else Path(out)
+    target = target / "report.html" if target.is_dir() else target
+    html = render(runs)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(target, html)
+    except OSError as error:
+        raise WearjaxError(f"{target}: cannot write the report ({error.strerror or error})") from None
+    return target
+
+
+def _replace(target: Path, html: str) -> None:
+    """Writes beside the target and renames: a page is whole or absent."""
+    temporary = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    try:
+        # A lone surrogate in a file name or id must not stop the page.
+        temporary.write_text(html, encoding="utf-8", errors="replace")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _names(folders: Sequence[str | os.PathLike]) -> list[str]:
+    """Unique short names: the folder's own; equal ones take their parent's name, then a number, along."""
+    paths = [Path(folder).resolve() for folder in folders]
+    names = [words.plain(p.name, 60) for p in paths]
+    if len(set(names)) < len(names):
+        names = [words.plain(f"{p.parent.name}/{p.name}", 60) for p in paths]
+    seen: collections.Counter[str] = collections.Counter()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return unique
+
+
+def render(runs: Sequence[RunFolder]) -> str:
+    """The page as text."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    rows = tables.entries(runs)
+    palette = _palette(runs, rows)
+    only_filled = all(r.is_imputation_of_recordings for r in runs)
+    training = [r for r in runs if r.metrics]
+    return environment.get_template("report.html.j2").render(
+        title=summary.title(runs),
+        sentences=summary.sentences(runs, rows),
+        facts=summary.facts(runs[0]) if len(runs) == 1 else [],
+        disagreements=summary.disagreements(runs),
+        runs=runs,
+        only_filled=only_filled,
+        skill=_skill(runs, rows, palette),
+        bars=_bars(runs, rows, palette),
+        scenario_counts=[(r, tables.scenario_counts(r)) for r in runs],
+        galleries=_galleries(runs, rows, palette),
+        coverages=_coverages(runs),
+        training=_training(training),
+        untrained=[r for r in runs if not r.metrics and not r.is_imputation_of_recordings],
+        methods=tables.methods_table(runs),
+        skipped=[(r, tables.skipped(r)) for r in runs],
+        imports=[(r, counts) for r in runs if (counts := tables.import_counts(r)) is not None],
+        settings=[_settings(r) for r in runs],
+    )
+
+
+def _palette(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> dict[str, str]:
+    """Colour of every label; methods that appear only in a gallery follow."""
+    seen = [m for r in runs if r.gallery is not None for m in r.gallery.imputed]
+    return words.colours([*sorted((r.label for r in rows), key=lambda label: label), *seen])
+
+
+def _skill(
+    runs: Sequence[RunFolder], rows: Sequence[tables.Entry], palette: Mapping[str, str]
+) -> dict[str, Any] | None:
+    if not rows:
+        return None
+    scenarios = tables.scenario_scopes(rows)
+    leaves = [(r, tables.channel_table(r, scenarios)) for r in rows if not r.is_baseline]
+    draws = sorted({s.n_boot for r in rows for s in r.scores.values() if s.n_boot})
+    return {
+        "headline": tables.skill_table(rows, tables.headline_scopes(rows)),
+        "scenarios": tables.skill_table(rows, scenarios),
+        "ranks": tables.rank_table(rows, [*tables.headline_scopes(rows), *scenarios]),
+        "rank_headings": [words.scope(s) for s in [*tables.headline_scopes(rows), *scenarios]],
+        "leaves": [(r, table) for r, table in leaves if table][:3],
+        "leaf_headings": [words.scope(s) for s in scenarios],
+        "colours": palette,
+        "draws": " to ".join(f"{n:,}" for n in dict.fromkeys((draws[0], draws[-1]))) if draws else "",
+        "baselines": sorted({words.plain(r.baseline, 60) for r in runs if r.scores}),
+    }
+
+
+def _bars(
+    runs: Sequence[RunFolder], rows: Sequence[tables.Entry], palette: Mapping[str, str]
+) -> Markup | None:
+    scopes = tables.scenario_scopes(rows)
+    if not scopes:
+        return None
+    baselines = sorted({r.baseline for r in runs if r.scores})
+    return Markup(figures.scenario_bars(rows, scopes, palette, baseline=" / ".join(baselines)))
+
+
+def _galleries(
+    runs: Sequence[RunFolder], rows: Sequence[tables.Entry], palette: Mapping[str, str]
+) -> list[GallerySection]:
+    sections = []
+    shown = [(i, run) for i, run in enumerate(runs) if run.gallery is not None and len(run.gallery)]
+    for number, run in shown:
+        days = run.gallery
+        assert days is not None
+        labels = {r.method: r.label for r in rows if r.run == run.name}
+        methods = gallery.choose_methods(days, [r.method for r in rows], run.baseline)
+        colours = {
+            m: palette[labels.get(m, m)] if labels.get(m, m) in palette else palette[m] for m in methods
+        }
+        chosen = gallery.choose_days(days, max(1, GALLERY_DAYS // len(shown)))
+        cards, size = [], 0
+        for position in chosen:
+            svg = figures.day(
+                days, position, gallery.choose_channels(days.values[position], days.target[position]), methods, colours,
+                filled=run.is_imputation_of_recordings, name=f"day{number}-{position}",
+            )  # fmt: skip
+            size += len(svg)
+            if cards and size > _GALLERY_BYTES // len(shown):
+                break
+            cards.append(_card(days, position, svg, filled=run.is_imputation_of_recordings))
+        sections.append(
+            GallerySection(
+                run.name,
+                run.is_imputation_of_recordings,
+                [(labels.get(m, m), colours[m]) for m in methods],
+                cards,
+                len(days),
+                len(cards) < len(chosen),
+            )  # fmt: skip
+        )
+    return sections
+
+
+def _card(days: run_folder.Gallery, position: int, svg: str, *, filled: bool) -> dict[str, Any]:
+    target, measured = days.target[position], ~np.isnan(days.values[position])
+    return {
+        "svg": Markup(svg),
+        "date": days.date[position],
+        "participant": days.participant[position],
+        "scenario": "" if filled else words.scope(days.scenario[position]),
+        "measured": f"{(measured & ~target).sum():,}",
+        "target": f"{target.sum():,}",
+    }
+
+
+def _coverages(runs: Sequence[RunFolder]) -> list[CoverageSection]:
+    groups: list[tuple[list[str], dict[str, Any]]] = []
+    for run in runs:
+        if run.coverage is None:
+            continue
+        same = next((names for names, other in groups if _equal(run.coverage, other)), None)
+        if same is not None:
+            same.append(run.name)
+        else:
+            groups.append(([run.name], run.coverage))
+    return [
+        CoverageSection(
+            names,
+            Markup(figures.channel_hours(table, name=f"hours{i}")),
+            Markup(figures.participant_days(table, name=f"days{i}")),
+            _coverage_facts(table),
+        )
+        for i, (names, table) in enumerate(groups[:_COVERAGE_RUNS_MAX])
+    ]
+
+
+def _equal(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    return (
+        a["first_date"] == b["first_date"]
+        and np.array_equal(a["participants"], b["participants"])
+        and np.array_equal(a["channel_hour"], b["channel_hour"], equal_nan=True)
+        and np.array_equal(a["participant_day"], b["participant_day"], equal_nan=True)
+    )
+
+
+def _coverage_facts(table: Mapping[str, Any]) -> list[str]:
+    people, days = np.asarray(table["participant_day"]).shape
+    said = [
+        f"{100 * float(np.nanmean(table['channel_hour'])):.0f}\u00a0% of all channel minutes were measured"
+    ]
+    if "n_days" in table and "n_participants" in table:
+        said.append(f"{int(table['n_days']):,} days of {int(table['n_participants']):,} participants counted")
+        left_out = int(table["n_days"]) - int(table.get("days_shown", table["n_days"]))
+        if left_out > 0:
+            said.append(
+                f"the lower map shows {people} participants over {days} calendar days and leaves out {left_out:,} days"
+            )
+    return said
+
+
+def _training(runs: Sequence[RunFolder]) -> dict[str, Any] | None:
+    if not runs:
+        return None
+    has_speed = any(len(figures.series(r, "days_per_second", "train")[0]) for r in runs)
+    return {
+        "loss": Markup(figures.loss_curves(runs)),
+        "throughput": Markup(figures.throughput(runs)) if has_speed else None,
+        "rows": [_training_row(r) for r in runs],
+    }
+
+
+def _training_row(run: RunFolder) -> tuple[str, ...]:
+    steps, loss = figures.series(run, "loss", "train")
+    _, validation = figures.series(run, "loss", "validation")
+    speed = figures.series(run, "days_per_second", "train")[1]
+    wait = figures.series(run, "data_wait_fraction", "train")[1]
+    return (
+        run.name,
+        f"{int(steps[-1]):,}" if len(steps) else "–",
+        f"{loss[-1]:.4g}" if len(loss) else "–",
+        f"{validation.min():.4g}" if len(validation) else "–",
+        f"{np.median(speed):,.0f}" if len(speed) else "–",
+        f"{np.mean(wait):.1%}" if len(wait) else "–",
+    )
+
+
+def _settings(run: RunFolder) -> dict[str, Any]:
+    config = {k: v for k, v in run.config.items() if k != "versions"}
+    versions = {**tables.mapping(run.results.get("versions")), **tables.mapping(run.config.get("versions"))}
+    results = {k: v for k, v in run.results.items() if k not in ("versions", "import")}
+    return {
+        "run": run,
+        "config": tables.settings(config),
+        "versions": tables.settings(versions),
+        "results": tables.settings(results),
+    }

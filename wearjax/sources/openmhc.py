@@ -1,0 +1,280 @@
+"""The OpenMHC data root: its version marker, split file, and the Arrow folders of user-days.
+
+An Arrow folder is what the `datasets` library saves: `data-NNNNN-of-NNNNN.arrow` shards (IPC streams) beside
+`state.json`. Shards are memory-mapped: opening reads no values, and a row is read when it is asked for.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+from jaxtyping import Float32
+
+from wearjax.channels import CHANNELS, N_CHANNELS
+from wearjax.day import SHAPE, Day
+from wearjax.errors import ConfigError, SourceError
+from wearjax.sources import minute_grid
+from wearjax.sources.tally import Tally
+
+MARKER = "dataset_version.json"
+SPLIT_FILES = {"xs": "sharable_users_seed42_2026_xs.json", "full": "sharable_users_seed42_2026.json"}
+SPLITS = ("train", "validation", "test")
+MINUTE_ROWS = Path("processed") / "daily_hf"
+_SHARD = re.compile(r"data-(\d+)-of-(\d+)\.arrow")
+_DATE_CHARACTERS = 10  # some dates carry a time part
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What `dataset_version.json` says; `daily_rows` is None where it does not say."""
+
+    version: str
+    n_users: int
+    daily_rows: int | None
+
+
+def read_marker(root: str | os.PathLike, *, version: str | None = None) -> Marker:
+    """Reads and checks the marker. Raises SourceError when it is absent, damaged or of another `version`."""
+    file = Path(root) / MARKER
+    content = read_json(file)
+    try:
+        rows = content.get("daily_hf_rows")
+        marker = Marker(str(content["version"]), int(content["n_users"]), None if rows is None else int(rows))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise SourceError(f"{file}: expected {{'version', 'n_users'[, 'daily_hf_rows']}}") from None
+    if marker.version not in SPLIT_FILES:
+        raise SourceError(f"{file}: version {marker.version!r}; known: {', '.join(SPLIT_FILES)}")
+    if version is not None and version != marker.version:
+        raise SourceError(f"{file}: the data are version {marker.version!r}, {version!r} was asked for")
+    return marker
+
+
+def read_splits(root: str | os.PathLike) -> dict[str, list[str]]:
+    """User ids of `train`, `validation` and `test`.
+
+    Raises SourceError when a split is missing, two share a user, or the marker says another number of users.
+    """
+    marker = read_marker(root)
+    file = Path(root) / "splits" / SPLIT_FILES[marker.version]
+    content = read_json(file)
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in SPLITS):
+        raise SourceError(f"{file}: expected the lists {', '.join(SPLITS)}")
+    found = {name: [str(user) for user in content[name]] for name in SPLITS}
+    users = [user for name in SPLITS for user in found[name]]
+    if len(set(users)) != len(users):
+        twice = next(user for user, count in Counter(users).items() if count > 1)
+        raise SourceError(f"{file}: user {twice} stands twice")
+    if len(users) != marker.n_users:
+        raise SourceError(f"{file}: {len(users)} users, {MARKER} says {marker.n_users}")
+    return found
+
+
+def open_table(directory: str | os.PathLike) -> pa.Table:
+    """Memory-maps all shards of an Arrow folder as one table, in shard order.
+
+    Raises SourceError when the folder or a shard is missing, or a shard is no Arrow stream or file.
+    """
+    directory = Path(directory)
+    files = _shards(directory)
+    try:
+        return pa.concat_tables([_open_shard(file) for file in files])
+    except pa.ArrowException as error:
+        raise SourceError(
+            f"{directory}: the shards do not fit together ({str(error).splitlines()[0]})"
+        ) from None
+
+
+class Rows:
+    """Row access to the minute (or hourly) arrays of an opened table, decoding one row at a time.
+
+    `values` may be nested lists, fixed-size lists or one flat list of channel times minute numbers.
+    """
+
+    def __init__(
+        self, table: pa.Table, *, column: str = "values", shape: tuple[int, ...] = SHAPE, where: str = ""
+    ):
+        if column not in table.column_names:
+            raise SourceError(f"{where}: no column {column!r}; found {', '.join(table.column_names)}")
+        self._chunks = [_storage(chunk) for chunk in table.column(column).chunks]
+        self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
+        self._shape, self._where, self._column = shape, where, column
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __getitem__(self, row: int) -> Float32[np.ndarray, "..."]:
+        """A fresh array of one row; null cells are NaN. Raises SourceError when the row has another shape."""
+        chunk = int(np.searchsorted(self._ends, row, side="right"))
+        before = int(self._ends[chunk - 1]) if chunk else 0
+        cells = self._chunks[chunk].slice(row - before, 1)
+        while _is_list(cells.type):
+            cells = _storage(cells.flatten())
+        if len(cells) != int(np.prod(self._shape)):
+            raise SourceError(
+                f"{self._where}: {self._column!r} of row {row} has {len(cells)} numbers, not {self._shape}"
+            )
+        return np.array(cells.to_numpy(zero_copy_only=False), np.float32).reshape(self._shape)
+
+
+def texts(table: pa.Table, column: str, *, where: str, characters: int | None = None) -> np.ndarray:
+    """A string column as an object array; equal strings are one object. SourceError where it is missing."""
+    if column not in table.column_names:
+        raise SourceError(f"{where}: no column {column!r}; found {', '.join(table.column_names)}")
+    coded = table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
+    if coded.null_count:
+        raise SourceError(f"{where}: {column!r} has {coded.null_count} empty cells")
+    words = np.asarray([word[:characters] for word in coded.dictionary.to_pylist()], dtype=object)
+    return words[coded.indices.to_numpy()] if len(words) else np.empty(0, dtype=object)
+
+
+def nonwear_minutes(table: pa.Table, *, where: str) -> Float32[np.ndarray, "day"]:
+    """The stored estimate per day; NaN where empty."""
+    if "total_nonwear_minutes" not in table.column_names:
+        raise SourceError(
+            f"{where}: no column 'total_nonwear_minutes'; found {', '.join(table.column_names)}"
+        )
+    column = table.column("total_nonwear_minutes").cast(pa.float32())
+    return np.asarray(column.to_numpy(), np.float32)
+
+
+def channel_variance(table: pa.Table, *, where: str) -> Float32[np.ndarray, "day channel=19"]:
+    """The stored within-day variance per day and channel; NaN where there was none."""
+    rows = Rows(table, column="channel_variance", shape=(N_CHANNELS,), where=where)
+    flat = [np.asarray(_flat(chunk).to_numpy(zero_copy_only=False), np.float32) for chunk in rows._chunks]
+    out = np.concatenate(flat) if flat else np.empty(0, np.float32)
+    if len(out) != len(rows) * N_CHANNELS:
+        raise SourceError(f"{where}: 'channel_variance' has rows of other than {N_CHANNELS} numbers")
+    return out.reshape(-1, N_CHANNELS)
+
+
+def open_minute_rows(root: str | os.PathLike) -> pa.Table:
+    """The table of minute user-days, checked against the marker and the channel order of the library."""
+    marker = read_marker(root)
+    directory = Path(root) / MINUTE_ROWS
+    table = open_table(directory)
+    if marker.daily_rows is not None and marker.daily_rows != table.num_rows:
+        raise SourceError(f"{directory}: {table.num_rows} rows, {MARKER} says {marker.daily_rows}")
+    if "channel_names" in table.column_names and table.num_rows:
+        names = table.column("channel_names")[0].as_py()
+        wanted = [channel.source_name for channel in CHANNELS]
+        if names is not None and list(names) != wanted:
+            first = next(
+                (a, b) for a, b in zip([*names, "nothing"], [*wanted, "nothing"], strict=False) if a != b
+            )
+            raise SourceError(f"{directory}: channel {first[0]!r} stands where {first[1]!r} is expected")
+    return table
+
+
+def read_days(
+    path: str | os.PathLike,
+    *,
+    tally: Tally,
+    absent: str = "zero-when-recording",
+    version: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Day]:
+    """Days of an OpenMHC data root as stored (zero-filled), by user and date.
+
+    Args:
+        absent: only `"zero-when-recording"`, which is how the data are stored.
+        version: refuse data of another version (`"xs"` or `"full"`).
+        progress: called with (rows done, rows).
+
+    Raises:
+        SourceError: the root is incomplete or contradicts its marker. ConfigError: an impossible `absent`.
+    """
+    minute_grid.check_absent(absent)
+    if absent != "zero-when-recording":
+        raise ConfigError(
+            f"absent={absent!r}: OpenMHC days are stored zero-filled, what was missing is not known"
+        )
+    read_marker(path, version=version)
+    where = str(Path(path) / MINUTE_ROWS)
+    table = open_minute_rows(path)
+    rows, users = Rows(table, where=where), texts(table, "user_id", where=where)
+    dates = texts(table, "date", where=where, characters=_DATE_CHARACTERS)
+    nonwear = nonwear_minutes(table, where=where)
+    before = None
+    for done, row in enumerate(np.lexsort((dates.astype(str), users.astype(str)))):
+        tally.read["user-days"] += 1
+        key = users[row], dates[row]
+        if key == before:
+            tally.skip("user-days", "second row of the same user and date")
+        else:
+            tally.used["days"] += 1
+            yield Day(rows[int(row)], str(key[0]), _date(key[1], where), float(nonwear[row]), "openmhc")
+        before = key
+        if progress:
+            progress(done + 1, len(users))
+
+
+def read_json(file: Path) -> Any:
+    """Parses a JSON file of the root. Raises SourceError naming the file."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SourceError(f"{file}: not found; expected in an OpenMHC data root") from None
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{file}: not readable as JSON ({error})") from None
+
+
+def _date(text: str, where: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        raise SourceError(f"{where}: date {text!r}, expected YYYY-MM-DD") from None
+
+
+def _shards(directory: Path) -> list[Path]:
+    if not directory.is_dir():
+        raise SourceError(f"{directory}: no such folder; expected Arrow shards data-*.arrow in it")
+    files = sorted(directory.glob("data-*.arrow"))
+    if not files:
+        raise SourceError(f"{directory}: no data-*.arrow shard")
+    wanted = {file.name for file in files}
+    if (directory / "state.json").exists():
+        state = read_json(directory / "state.json")
+        if isinstance(state, dict):
+            wanted = {entry["filename"] for entry in state.get("_data_files", [])} or wanted
+    elif match := _SHARD.fullmatch(files[0].name):
+        count, width = int(match[2]), len(match[1])
+        wanted = {f"data-{i:0{width}d}-of-{match[2]}.arrow" for i in range(count)}
+    if lacking := sorted(wanted - {file.name for file in files}):
+        raise SourceError(f"{directory}: shard {lacking[0]} is missing")
+    return [directory / name for name in sorted(wanted)]
+
+
+def _open_shard(file: Path) -> pa.Table:
+    try:
+        mapped = pa.memory_map(str(file))
+        head = mapped.read(6)
+        mapped.seek(0)
+        reader = ipc.open_file(mapped) if head == b"ARROW1" else ipc.open_stream(mapped)
+        return reader.read_all()
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+        raise SourceError(f"{file}: not a whole Arrow shard ({error})") from None
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _storage(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def _flat(array: pa.Array) -> pa.Array:
+    while _is_list(array.type):
+        array = _storage(array.flatten())
+    return array

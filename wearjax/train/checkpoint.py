@@ -1,0 +1,105 @@
+"""Checkpoints: state, position in the data and progress of the log, written asynchronously by Orbax."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+
+from wearjax.errors import CheckpointError
+from wearjax.train import state as states
+from wearjax.train.state import TrainState
+
+
+class Checkpoints:
+    """The checkpoints of a run. Close it (or use `with`): the last write is finished then.
+
+    Arrays are stored by their dotted names, so a checkpoint can be read, and compared with a model, without the
+    classes that wrote it.
+
+    Args:
+        folder: made when missing.
+        keep: how many of the latest stay.
+    """
+
+    def __init__(self, folder: Path, *, keep: int = 2):
+        logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax reports every file it writes
+        self.folder = Path(folder).absolute()
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=ocp.checkpoint_managers.LatestN(keep),
+            enable_async_checkpointing=True,
+            cleanup_tmp_directories=True,
+        )
+        handlers = {
+            "state": ocp.StandardCheckpointHandler(),
+            "config": ocp.JsonCheckpointHandler(),
+            "progress": ocp.JsonCheckpointHandler(),
+        }
+        self._manager = ocp.CheckpointManager(self.folder, options=options, item_handlers=handlers)
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._manager.close()
+
+    def latest_step(self) -> int | None:
+        """Step of the last complete checkpoint."""
+        return self._manager.latest_step()
+
+    def save(self, state: TrainState, *, step: int, config: dict[str, Any], progress: dict[str, Any]) -> None:
+        """Copies the state to the host and writes it in the background. A step already saved is left as it is."""
+        if self.latest_step() == step:
+            return
+        arrays = states.named_leaves(state)
+        args = ocp.args.Composite(
+            state=ocp.args.StandardSave(arrays),
+            config=ocp.args.JsonSave(config),
+            progress=ocp.args.JsonSave(progress),
+        )
+        self._manager.save(step, args=args, force=True)
+
+    def restore(self, like: TrainState, *, step: int | None = None) -> tuple[TrainState, dict[str, Any]]:
+        """State and progress of a checkpoint, placed like the (abstract) state given.
+
+        Raises:
+            CheckpointError: there is none, it is damaged, or it belongs to another model.
+        """
+        step = self.latest_step() if step is None else step
+        if step is None:
+            raise CheckpointError(f"{self.folder}: no checkpoint")
+        where = f"checkpoint {self.folder / str(step)}"
+        target = states.named_leaves(like)
+        self._check_params(step, target, where)
+        try:
+            got = self._manager.restore(
+                step,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardRestore(target), progress=ocp.args.JsonRestore()
+                ),
+            )
+        except Exception as error:  # Orbax raises whatever its storage layers raise
+            raise CheckpointError(f"{where}: not readable ({_first_line(error)})") from error
+        return states.unflatten(got["state"], like), got["progress"]
+
+    def _check_params(self, step: int, target: dict[str, jax.ShapeDtypeStruct], where: str) -> None:
+        try:
+            saved = dict(self._manager.item_metadata(step)["state"])
+        except Exception as error:
+            raise CheckpointError(f"{where}: not readable ({_first_line(error)})") from error
+        states.check_same_shapes(_params(saved), _params(target), where=where)
+
+    def wait(self) -> None:
+        """Returns when everything is on disk."""
+        self._manager.wait_until_finished()
+
+
+def _params(leaves: dict[str, Any]) -> dict[str, Any]:
+    return {n.removeprefix("params."): leaf for n, leaf in leaves.items() if n.startswith("params.")}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,91 @@
+"""The run folder before and after training: its configuration, and whether a new command belongs to it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import Any
+
+from wearjax.errors import ConfigError
+
+# How a run is computed, not what: these may change when it resumes.
+_FREE = (
+    "data.workers",
+    "data.read_ahead",
+    "loop.devices",
+    "loop.strategy",
+    "loop.keep_checkpoints",
+    "loop.writers",
+)
+# Facts about a run that stand beside its configuration in config.json.
+_FACTS = ("versions", "normalization", "run")
+_VERSIONED = ("wearjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy")
+
+
+def open_run(out: Path, config: dict[str, Any], *, force: bool) -> dict[str, Any] | None:
+    """The recorded configuration and facts of an existing run, None for a new one.
+
+    Raises:
+        ConfigError: the folder is not a run, or holds a run of another configuration; `force` removes the latter.
+    """
+    if not out.exists() or not any(out.iterdir()):
+        return None
+    file = out / "config.json"
+    if not file.is_file():
+        raise ConfigError(f"{out}: folder is not empty and holds no training run; choose another")
+    if force:
+        shutil.rmtree(out)
+        return None
+    try:
+        recorded = json.loads(file.read_text())
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"{file}: not readable ({error}); pass --force to start over") from None
+    difference = first_difference({k: v for k, v in recorded.items() if k not in _FACTS}, config)
+    if difference is not None:
+        name, before, now = difference
+        raise ConfigError(
+            f"{out}: holds a run with {name} {before!r}, now {now!r}; pass --force to start over, "
+            "or choose another folder"
+        )
+    return recorded
+
+
+def first_difference(
+    before: dict[str, Any], now: dict[str, Any], prefix: str = ""
+) -> tuple[str, Any, Any] | None:
+    """Dotted name and both values of the first field that differs and matters."""
+    for name in [*now, *(n for n in before if n not in now)]:
+        dotted, a, b = prefix + name, before.get(name), now.get(name)
+        if isinstance(a, dict) and isinstance(b, dict):
+            inner = first_difference(a, b, f"{dotted}.")
+            if inner is not None:
+                return inner
+        elif a != b and dotted not in _FREE:
+            return dotted, a, b
+    return None
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that decide the numbers."""
+    found = {"python": platform.python_version()}
+    for name in _VERSIONED:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_config(
+    out: Path, config: dict[str, Any], *, normalization: dict[str, Any], run: dict[str, Any]
+) -> None:
+    """Writes config.json: the configuration with the facts of the run beside it."""
+    out.mkdir(parents=True, exist_ok=True)
+    content = {**config, "versions": versions(), "normalization": normalization, "run": run}
+    temporary = out / ".config.json.partial"
+    temporary.write_text(json.dumps(content, indent=1) + "\n")
+    os.replace(temporary, out / "config.json")
