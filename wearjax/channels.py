@@ -117,7 +117,10 @@ CONTINUOUS = _where(kind="continuous")
 BINARY = _where(kind="binary")
 SLEEP = _where(category="sleep")
 WORKOUTS = _where(category="workouts")
-DEVICE_GROUPS: dict[str, tuple[int, ...]] = {"iphone": _where(device="iphone"), "watch": _where(device="watch")}
+DEVICE_GROUPS: dict[str, tuple[int, ...]] = {
+    "iphone": _where(device="iphone"),
+    "watch": _where(device="watch"),
+}
 CATEGORIES: dict[str, tuple[int, ...]] = {
     name: _where(category=name) for name in ("activity", "physiology", "sleep", "workouts")
 }

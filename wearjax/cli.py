@@ -162,7 +162,10 @@ def pretrain(
 
         resolved = configs.override(configs.load_config(config), overrides)
         result = loop.pretrain(
-            resolved, data_dir=data or resolved.data.path, out=out or Path("runs") / resolved.name, force=force
+            resolved,
+            data_dir=data or resolved.data.path,
+            out=out or Path("runs") / resolved.name,
+            force=force,
         )
         console.print(f"Run: {result.run_dir}\nBundle: {result.bundle_path}", soft_wrap=True)
 
@@ -204,9 +207,11 @@ def evaluate_imputation(
         raise ConfigError(f"{out} already holds results; pass --force to replace them")
     days = open_days(data)
     train = splits.read_splits(data).indices(days, "train")
-    imputers = {name: statistical.build(name, days, train) for name in methods}
+    imputers = dict(statistical.build_all(methods, days, train))
     for path in bundle:
-        imputers[path.parent.name if path.name == "bundle" else path.name] = lsm2.LSM2Imputer(bundles.load_bundle(path))
+        imputers[path.parent.name if path.name == "bundle" else path.name] = lsm2.LSM2Imputer(
+            bundles.load_bundle(path)
+        )
     results = imputation.evaluate_imputation(
         imputers,
         data_dir=data,
@@ -305,7 +310,10 @@ def _print_rows(title: str, rows: Sequence[dict]) -> None:
 def _print_tally(tally: dict) -> None:
     rows = [{"records": name, "read": count} for name, count in tally["read"].items()]
     _print_rows("Read", rows)
-    skipped = [{"records": s["measure"], "left out because": s["reason"], "count": s["count"]} for s in tally["skipped"]]
+    skipped = [
+        {"records": s["measure"], "left out because": s["reason"], "count": s["count"]}
+        for s in tally["skipped"]
+    ]
     if skipped:
         _print_rows("Left out", skipped)
     for note in tally["notes"]:

@@ -97,7 +97,7 @@ def _cohort_days(path: Path, cohort: synthetic.Cohort, say: Callable[[str], None
 
 def _baselines(days: Days, data_dir: Path) -> dict:
     train = splits.read_splits(data_dir).indices(days, "train")
-    return {name: statistical.build(name, days, train) for name in BASELINES}
+    return dict(statistical.build_all(BASELINES, days, train))
 
 
 class _Clock:

@@ -76,7 +76,8 @@ def test_large_sets_keep_the_fullest_part_and_count_the_rest():
     rows += [("p099", (first + dt.timedelta(days=1000 + d)).isoformat(), measured(1)) for d in range(119)]
     table = coverage.coverage(Listed(rows))
     assert table["participant_day"].shape == (80, 120)
-    assert "p099" in table["participants"] and table["participants"].tolist() == sorted(table["participants"])
+    assert "p099" in table["participants"]
+    assert table["participants"].tolist() == sorted(table["participants"])
     assert table["first_date"] == (first + dt.timedelta(days=999)).isoformat()
     assert (table["n_days"], table["n_participants"], table["days_shown"]) == (219, 100, 119)
 
@@ -85,7 +86,8 @@ def test_large_sets_keep_the_fullest_part_and_count_the_rest():
 def test_window_holds_most_days_of_all_windows(ordinals):
     start, width = coverage._fullest_window(np.asarray(ordinals))
     assert width == min(max(ordinals) - min(ordinals) + 1, coverage.CALENDAR_DAYS_MAX)
-    assert min(ordinals) <= start and start + width <= max(ordinals) + 1
+    assert min(ordinals) <= start
+    assert start + width <= max(ordinals) + 1
     held = [
         sum(s <= o < s + width for o in ordinals) for s in range(min(ordinals), max(ordinals) - width + 2)
     ]
@@ -99,7 +101,8 @@ def test_saved_table_comes_back(tmp_path):
     assert loaded.keys() == table.keys()
     for name, value in table.items():
         np.testing.assert_array_equal(loaded[name], value)
-    assert isinstance(loaded["first_date"], str) and isinstance(loaded["n_days"], int)
+    assert isinstance(loaded["first_date"], str)
+    assert isinstance(loaded["n_days"], int)
     assert [p.name for p in tmp_path.iterdir()] == ["coverage.npz"]
 
 

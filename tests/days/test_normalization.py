@@ -12,17 +12,21 @@ from hypothesis import strategies as st
 from wearjax.channels import BINARY, CONTINUOUS, HEART_RATE
 from wearjax.days import normalization
 from wearjax.days.normalization import NormalizationStats
+from wearjax.days.store import Days
 from wearjax.errors import ConfigError, StoreError
 
 
-class FewDays:
-    """The part of a store that fitting uses."""
+class FewDays(Days):
+    """Days in memory."""
 
-    def __init__(self, values: np.ndarray):
-        self._values = values
+    def __init__(self, array: np.ndarray):
+        self._array = array
 
-    def batch(self, indices):
-        return self._values[np.asarray(indices)]
+    def values(self, index):
+        return self._array[index].copy()
+
+    def source(self, index):
+        return "made"
 
 
 def made(seed: int, n: int = 5) -> np.ndarray:

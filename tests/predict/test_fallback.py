@@ -67,7 +67,7 @@ def test_rates():
     substituted, asked = np.array([1, 0, 3]), np.array([4, 0, 12])
     assert fallback.overall_rate(substituted, asked) == 0.25
     assert fallback.channel_rates(substituted, asked) == {"ch_0": 0.25, "ch_2": 0.25}
-    assert fallback.overall_rate(np.zeros(3), np.zeros(3)) == 0
+    assert fallback.overall_rate(asked * 0, asked * 0) == 0
 
 
 def test_training_days_must_have_19_channels():

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from wearjax.days.store import Days
 from wearjax.errors import ConfigError
 from wearjax.predict.imputers import personalized, statistical
 from wearjax.predict.imputers.personalized import EvaluatedDays
@@ -122,16 +123,17 @@ def test_only_target_cells_change(name):
 
 
 def test_build_counts_positions_along_the_evaluated_days():
-    class Store:
+    class FourDays(Days):
         participants = np.array(["t", *["e"] * 3], object)
         dates = np.array(["2020-01-01", "2020-01-01", "2020-01-02", "2020-01-03"], object)
-        batch = staticmethod(lambda indices: np.stack([Store.values(i) for i in indices]))
 
-        @staticmethod
-        def values(index):
+        def values(self, index):
             return np.full((19, 1440), index, np.float32)
 
-    method = personalized.build("personalized_mean", Store, [0], [1, 2, 3])
+        def source(self, index):
+            return "made"
+
+    method = personalized.build("personalized_mean", FourDays(), [0], [1, 2, 3])
     data = np.full((1, 19, 1440), np.nan, np.float32)
     everything = np.ones(data.shape, bool)
     out = method.impute(data, everything, everything, user_ids=["e"], sample_indices=[0])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from wearjax.days.store import Days
 from wearjax.errors import ConfigError, MethodError
 from wearjax.predict.imputers import statistical
 
@@ -127,16 +128,19 @@ def test_temporal_fill_repeats_in_windows():
     np.testing.assert_array_equal(out[0, :, MINUTES:], STATISTICS.temporal_means)
 
 
-class FewDays:
-    """The part of a store that fitting uses."""
+class FewDays(Days):
+    """Days in memory that note which of them were read."""
 
     def __init__(self, n: int):
-        self._values = np.random.default_rng(1).integers(0, 3, (n, 19, 1440)).astype(np.float32)
+        self.array = np.random.default_rng(1).integers(0, 3, (n, 19, 1440)).astype(np.float32)
         self.read: list[int] = []
 
-    def batch(self, indices):
-        self.read += [int(i) for i in indices]
-        return self._values[indices]
+    def values(self, index):
+        self.read.append(index)
+        return self.array[index].copy()
+
+    def source(self, index):
+        return "made"
 
 
 @pytest.mark.parametrize("name", statistical.NAMES)
@@ -147,7 +151,7 @@ def test_build_fits_on_the_given_days_only(name):
     assert set(days.read) == {0, 2}
     data = np.full((1, 19, 1440), np.nan, np.float32)
     everything = np.ones(data.shape, bool)
-    fitted = statistical.fit(lambda: [days._values[indices]])
+    fitted = statistical.fit(lambda: [days.array[indices]])
     expected = statistical.imputer(name, fitted).impute(data, everything, everything)
     np.testing.assert_array_equal(method.impute(data, everything, everything), expected)
 

@@ -1,4 +1,4 @@
-"""A seeded run folder with every file that the report reads; no station of the library is needed to make it."""
+"""A seeded run folder with every file that the report reads, made without the stations that write them."""
 
 import json
 import zlib
@@ -220,7 +220,8 @@ def write_imputation(
         "versions": {"wearjax": "0.1.0"},
         "import": {
             "source": "apple_health", "absent": "zero-when-recording",
-            "read": {"HeartRate": 120_000, "StepCount": 30_000}, "used": {"watch_hr": 119_000, "iphone_steps": 29_500},
+            "read": {"HeartRate": 120_000, "StepCount": 30_000},
+            "used": {"watch_hr": 119_000, "iphone_steps": 29_500},
             "skipped": [{"measure": "StepCount", "reason": "third-party source", "count": 500}],
             "notes": list(notes),
         },

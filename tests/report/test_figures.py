@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from wearjax.report import figures, run_folder, tables, words
+from wearjax.report import day_figure, figures, run_folder, tables, words
 
 XLINK = 'xmlns:xlink="x" '
 
@@ -31,7 +31,7 @@ def test_drawing_leaves_settings_and_pyplot_alone(run):
 def test_every_figure_is_well_formed(run):
     rows = tables.entries([run])
     colours = words.colours(r.label for r in rows)
-    day = figures.day(
+    day = day_figure.draw(
         run.gallery, 0, [0, 5, 6, 7], ["lsm2", "linear", "locf"], colours, filled=False, name="d"
     )
     drawn = [
@@ -44,7 +44,8 @@ def test_every_figure_is_well_formed(run):
     ]
     for svg in drawn:
         root = parsed(svg)
-        assert root.get("role") == "img" and root.get("aria-label")
+        assert root.get("role") == "img"
+        assert root.get("aria-label")
     for colour in ("lsm2", "linear", "locf"):
         assert colours[colour].lower() in day
 
@@ -58,16 +59,17 @@ def test_lonely_minutes_are_drawn():
         def plot(self, x, y, **style):
             lines.append((x, y))
 
-    figures._line(Axes(), values)
+    day_figure._line(Axes(), values)
     ((x, y),) = lines
     assert np.isfinite(x).sum() == 4  # two dashes
-    assert np.nanmax(np.diff(x[:2])) > 0 and y[0] == 1.0
+    assert np.nanmax(np.diff(x[:2])) > 0
+    assert y[0] == 1.0
 
 
 def test_shade_joins_over_unmeasured_minutes_only():
     target = np.asarray([0, 1, 0, 1, 0, 1, 0, 0], bool)
     unmeasured = np.asarray([1, 0, 1, 0, 0, 0, 1, 1], bool)
-    assert figures._joined(target, unmeasured).tolist() == [
+    assert day_figure._joined(target, unmeasured).tolist() == [
         False,
         True,
         True,
@@ -77,17 +79,18 @@ def test_shade_joins_over_unmeasured_minutes_only():
         False,
         False,
     ]
-    assert figures._runs(target) == [(1, 2), (3, 4), (5, 6)]
+    assert day_figure._runs(target) == [(1, 2), (3, 4), (5, 6)]
 
 
 def test_axis_follows_recordings_not_wild_imputations():
     truth = np.linspace(50, 150, 1440)
     wild = np.full(1440, 60.0)
     wild[0] = 1e9
-    low, high = figures._limits([truth, wild], binary=False)
-    assert low < 50 and 150 < high < 200
-    assert figures._limits([np.full(3, np.nan)], binary=False) == (-0.06, 1.06)
-    assert figures._limits([truth], binary=True) == (-0.15, 1.15)
+    low, high = day_figure._limits([truth, wild], binary=False)
+    assert low < 50
+    assert 150 < high < 200
+    assert day_figure._limits([np.full(3, np.nan)], binary=False) == (-0.06, 1.06)
+    assert day_figure._limits([truth], binary=True) == (-0.15, 1.15)
 
 
 def test_numbers_beyond_the_axis_are_written_at_the_bar(run):
@@ -129,3 +132,10 @@ def test_series_leaves_out_lines_without_a_finite_value():
     run = run_folder.RunFolder("r", {}, {}, metrics, 0, None, None, None, frozenset())
     assert [a.tolist() for a in figures.series(run, "loss", "train")] == [[1.0], [2.0]]
     assert [a.tolist() for a in figures.series(run, "loss", "validation")] == [[5.0], [1.0]]
+
+
+def test_words_between_tags_stay_as_they_are(run):
+    names = ["1.23456", ' id="x" href="#y"', "font: 8px 'a'", "-->"]
+    table = dict(run.coverage) | {"participants": np.asarray(names), "participant_day": np.zeros((4, 3))}
+    texts = [t.text for t in parsed(figures.participant_days(table, name="w")).iter("text")]
+    assert {words.plain(name, 14) for name in names} <= set(texts)

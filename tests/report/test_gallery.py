@@ -73,7 +73,8 @@ def test_channels_are_distinct_ordered_and_never_empty_panels(seed, missing, hid
     values[rng.random(N_CHANNELS) < missing] = np.nan
     target = (rng.random((N_CHANNELS, 1)) < hidden) & ~np.isnan(values)
     chosen = gallery.choose_channels(values, target)
-    assert chosen == sorted(set(chosen)) and len(chosen) <= gallery.CHANNELS_MAX
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) <= gallery.CHANNELS_MAX
     assert not np.isnan(values[chosen]).all(axis=1).any()
     assert len(chosen) >= min(gallery.CHANNELS_MIN, int((~np.isnan(values)).any(axis=1).sum()))
 

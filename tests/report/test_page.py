@@ -59,7 +59,8 @@ def test_page_stands_alone_and_is_small(evaluated):
     folder, path, text = evaluated
     assert path == folder / "report.html"
     assert path.stat().st_size < 3_000_000
-    assert "http:" not in text and "https:" not in text
+    assert "http:" not in text
+    assert "https:" not in text
     outline = Outline(text)
     assert len(outline.ids) == len(set(outline.ids))
     assert set(outline.targets) <= set(outline.ids)
@@ -68,13 +69,17 @@ def test_page_stands_alone_and_is_small(evaluated):
 
 
 def test_page_says_what_was_measured(evaluated):
-    folder, _, text = evaluated
+    _folder, _, text = evaluated
     words = Outline(text).words
     assert "On 1,043 days of 24 participants (test split), lsm2 makes" in words
     assert "less error than locf (95 % interval" in words
-    assert "31,245" in words and "1.23%" in words  # substituted predictions
-    assert "no cell hidden" in words and "12" in words  # skipped
-    assert "model.patch" in words and "10, 30" in words and "jax" in words
+    assert "31,245" in words
+    assert "1.23%" in words
+    assert "no cell hidden" in words
+    assert "12" in words
+    assert "model.patch" in words
+    assert "10, 30" in words
+    assert "jax" in words
     assert text.count('class="day"') == 6
     for section in ("skill", "scenarios", "days", "coverage", "training", "counts", "settings"):
         assert f'<section id="{section}">' in text
@@ -103,7 +108,8 @@ def test_two_runs_are_compared_and_differences_named(tmp_path):
     path = page.write_report([folder, other], tmp_path)
     words = Outline(path.read_text()).words
     assert path == tmp_path / "report.html"
-    assert "lsm2 · demo" in words and "lsm2 · wider" in words
+    assert "lsm2 · demo" in words
+    assert "lsm2 · wider" in words
     assert words.count("The runs were not scored alike") == 1
     assert "participants: demo 24, wider 7" in words
 
@@ -114,7 +120,8 @@ def test_runs_of_one_name_stay_apart(tmp_path):
         folder.mkdir(parents=True)
         (folder / "config.json").write_text("{}")
     words = Outline(page.write_report(folders, tmp_path).read_text()).words
-    assert "a/run" in words and "b/run" in words
+    assert "a/run" in words
+    assert "b/run" in words
 
 
 def test_filled_recordings_have_no_scores_but_their_import(tmp_path):
@@ -122,9 +129,12 @@ def test_filled_recordings_have_no_scores_but_their_import(tmp_path):
     text = page.write_report(folder).read_text()
     words = Outline(text).words
     assert "40 days of 3 participants were filled with lsm2: 412,345 minute values" in words
-    assert 'id="skill"' not in text and 'id="training"' not in text
-    assert "never measured, filled" in words and "hidden truth" not in words
-    assert "third-party source" in words and "500" in words
+    assert 'id="skill"' not in text
+    assert 'id="training"' not in text
+    assert "never measured, filled" in words
+    assert "hidden truth" not in words
+    assert "third-party source" in words
+    assert "500" in words
     assert "Steps without a device were left out." in words
 
 

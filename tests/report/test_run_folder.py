@@ -56,7 +56,8 @@ def test_missing_numbers_of_a_score_become_nan(tmp_path):
     table = {"method": ["a"], "metric": ["skill"], "scope": ["overall"], "point": [None], "mean": [0.5]}
     pq.write_table(pa.table(table | {"ci_lo": [None], "ci_hi": [0.7]}), tmp_path / "scores.parquet")
     (score,) = run_folder.read(tmp_path).scores
-    assert np.isnan(score.point) and np.isnan(score.ci_lo)
+    assert np.isnan(score.point)
+    assert np.isnan(score.ci_lo)
     assert (score.mean, score.ci_hi, score.n_boot) == (0.5, 0.7, 0)
 
 

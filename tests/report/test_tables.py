@@ -35,7 +35,8 @@ def test_rows_come_best_first_and_the_best_is_marked():
     assert [c.best for c in cells["mean"]] == [False, True]
     assert cells["lsm2"][0].value == "50.0"
     assert cells["lsm2"][0].interval == "49.0 [40.0, 60.0]"
-    assert cells["lsm2"][0].rank == "1.50" and cells["lsm2"][0].best_rank
+    assert cells["lsm2"][0].rank == "1.50"
+    assert cells["lsm2"][0].best_rank
     assert cells["mean"][0].value == "−200"
 
 
@@ -68,7 +69,8 @@ def test_scenarios_keep_their_order_and_leaves_stay_out():
 def test_methods_and_skips_are_listed_with_their_counts():
     results = {
         "fallback": {"a": 0.25}, "substituted": {"a": 1234}, "seconds": {"a": 2.5, "b": 1},
-        "skipped": {"no_mask": 3, "nested": {"why": 4}}, "scenarios": {"sleep_gap": {"n_applicable": 5, "n_total": 9}},
+        "skipped": {"no_mask": 3, "nested": {"why": 4}},
+        "scenarios": {"sleep_gap": {"n_applicable": 5, "n_total": 9}},
     }  # fmt: skip
     one = run([], results=results)
     assert tables.methods_table([one]) == [

@@ -10,7 +10,11 @@ from xml.sax.saxutils import quoteattr
 from wearjax.sources import apple_health
 from wearjax.sources.tally import Tally
 
-DTD = '<!DOCTYPE HealthData [\n<!-- HealthKit Export Version: 14 -->\n<!ELEMENT HealthData (ExportDate,Me,(Record)*)>\n]>\n'
+DTD = """<!DOCTYPE HealthData [
+<!-- HealthKit Export Version: 14 -->
+<!ELEMENT HealthData (ExportDate,Me,(Record)*)>
+]>
+"""
 OWNER, BORN = "Rosalind Quist", "1971-03-09"
 WATCH = "name:Apple Watch, manufacturer:Apple Inc., model:Watch, hardware:Watch6,2, software:10.6.1"
 PHONE = "name:iPhone, manufacturer:Apple Inc., model:iPhone, hardware:iPhone16,1, software:17.1"
@@ -38,15 +42,18 @@ def record(kind, start, end, value, *, unit=None, device=WATCH, source=None, ins
     if source is None:
         source = f"{OWNER}’s Apple\u00a0Watch" if device == WATCH else f"{OWNER}’s iPhone"
     text = None if device is None else f"<<HKDevice: {next(_address):#x}>, {device}>"
-    return element(
-        "Record",
-        {
-            "type": kind, "sourceName": source, "sourceVersion": "10.6.1", "device": text, "unit": unit,
-            "creationDate": moment(end), "startDate": moment(start), "endDate": moment(end),
-            "value": None if value is None else str(value),
-        },
-        inside,
-    )  # fmt: skip
+    attributes = {
+        "type": kind,
+        "sourceName": source,
+        "sourceVersion": "10.6.1",
+        "device": text,
+        "unit": unit,
+        "creationDate": moment(end),
+        "startDate": moment(start),
+        "endDate": moment(end),
+        "value": None if value is None else str(value),
+    }
+    return element("Record", attributes, inside)
 
 
 def steps(start, end, value, **more) -> str:
@@ -76,11 +83,13 @@ def by_hand(value="1") -> str:
     return element("MetadataEntry", {"key": "HKWasUserEntered", "value": value})
 
 
-def document(*elements: str, dtd: str = DTD, exported: str = "2025-01-01 09:00:00 +0100", tail="</HealthData>\n") -> bytes:
+def document(
+    *elements: str, dtd: str = DTD, exported: str = "2025-01-01 09:00:00 +0100", tail="</HealthData>\n"
+) -> bytes:
     me = element("Me", {"HKCharacteristicTypeIdentifierDateOfBirth": BORN})
     head = f' <ExportDate value="{exported}"/>\n' if exported else ""
-    text = f'<?xml version="1.0" encoding="UTF-8"?>\n{dtd}<HealthData locale="de_DE">\n{head}{me}{"".join(elements)}{tail}'
-    return text.encode()
+    root = f'<HealthData locale="de_DE">\n{head}{me}{"".join(elements)}{tail}'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{dtd}{root}'.encode()
 
 
 def zipped(path: Path, members: dict[str, bytes]) -> Path:

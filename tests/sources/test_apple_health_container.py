@@ -31,7 +31,9 @@ def refusal(path) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", ["apple_health_export/eksport.xml", "a/b/c/导出.xml", "vienti", "Exportación.xml"])
+@pytest.mark.parametrize(
+    "name", ["apple_health_export/eksport.xml", "a/b/c/导出.xml", "vienti", "Exportación.xml"]
+)
 def test_a_zip_by_content_whatever_its_names(tmp_path, name):
     folder = name.rpartition("/")[0] or "personal"
     path = made.zipped(
@@ -84,7 +86,9 @@ def test_empty_zip(tmp_path):
 
 
 def test_zip_and_folder_without_health_data(tmp_path):
-    assert "no HealthData document" in refusal(made.zipped(tmp_path / "photos.zip", {"a.xml": b"<gpx/>", "b": b""}))
+    assert "no HealthData document" in refusal(
+        made.zipped(tmp_path / "photos.zip", {"a.xml": b"<gpx/>", "b": b""})
+    )
     (tmp_path / "empty").mkdir()
     assert "no HealthData document" in refusal(tmp_path / "empty")
 
@@ -116,32 +120,34 @@ def many(n=2000):
     return made.document(*[made.steps(at, at, i % 90 + 1) for i, at in enumerate(day)])
 
 
-@pytest.mark.parametrize("pack", ["zip", "gzip"])
-def test_a_corrupt_container_keeps_what_came_before_if_asked(tmp_path, pack):
-    path = tmp_path / f"export.{pack}"
-    if pack == "zip":
-        made.zipped(path, {"export.xml": many()})
-    else:
-        path.write_bytes(gzip.compress(many(), mtime=0))
-    data = bytearray(path.read_bytes())
-    middle = len(data) * 2 // 3
-    data[middle : middle + 64] = bytes(64)
-    path.write_bytes(data)
+def cut_gzip(path):
+    path.write_bytes(gzip.compress(many())[:-2000])
+
+
+def zip_with_a_wrong_checksum(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("export.xml", many())
+    path.write_bytes(path.read_bytes().replace(b'sourceVersion="10', b'sourceVersion="11', 1))
+
+
+@pytest.mark.parametrize("make", [cut_gzip, zip_with_a_wrong_checksum])
+def test_a_corrupt_container_keeps_what_came_before_if_asked(tmp_path, make):
+    path = tmp_path / "export"
+    make(path)
     text = refusal(path)
-    assert "records came before" in text
+    assert "cut short or corrupt" in text
+    assert "records came before, none was kept" in text
     tally = Tally()
-    try:
-        days = made.days_of(path, tally=tally, keep_partial=True)
-    except SourceError as error:  # the flipped bits may also have made an entity
-        pytest.skip(str(error))
-    assert days
+    assert made.days_of(path, tally=tally, keep_partial=True)
     assert any("were kept" in note for note in tally.notes)
 
 
-def test_a_truncated_gzip(tmp_path):
-    path = tmp_path / "export.xml.gz"
-    path.write_bytes(gzip.compress(many())[:-2000])
-    assert "cut short or corrupt" in refusal(path)
+def test_a_zip_whose_document_does_not_unpack(tmp_path):
+    path = made.zipped(tmp_path / "export.zip", {"export.xml": many()})
+    data = bytearray(path.read_bytes())
+    data[60:90] = b"\xff" * 30
+    path.write_bytes(data)
+    assert "corrupt" in refusal(path)
 
 
 def test_a_zip_that_unpacks_beyond_reason(tmp_path, monkeypatch):

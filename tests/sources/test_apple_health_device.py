@@ -9,7 +9,9 @@ from wearjax.sources import apple_health_device as devices
 
 
 def test_fields_hold_commas():
-    found = devices.fields(f"<<HKDevice: 0x28c53edf0>, {made.WATCH}, creation date:2023-01-01 10:00:00 +0000>")
+    found = devices.fields(
+        f"<<HKDevice: 0x28c53edf0>, {made.WATCH}, creation date:2023-01-01 10:00:00 +0000>"
+    )
     assert found == {
         "name": "Apple Watch", "manufacturer": "Apple Inc.", "model": "Watch", "hardware": "Watch6,2",
         "software": "10.6.1", "creation date": "2023-01-01 10:00:00 +0000",

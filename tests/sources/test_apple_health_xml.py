@@ -46,10 +46,14 @@ def elements(data: bytes, *, size: int = 1 << 16):
     return found, cleaned
 
 
-@pytest.mark.parametrize("dtd", [made.DTD, BROKEN_DTD, "", '<!DOCTYPE HealthData SYSTEM "http://example.invalid/x.dtd">\n'])
+@pytest.mark.parametrize(
+    "dtd", [made.DTD, BROKEN_DTD, "", '<!DOCTYPE HealthData SYSTEM "http://example.invalid/x.dtd">\n']
+)
 @pytest.mark.parametrize("size", [1, 7, 1 << 16])
 def test_whatever_stands_before_the_root_is_skipped(dtd, size):
-    found, cleaned = elements(made.document(made.steps("2024-05-01 10:00", "2024-05-01 10:01", 7), dtd=dtd), size=size)
+    found, cleaned = elements(
+        made.document(made.steps("2024-05-01 10:00", "2024-05-01 10:01", 7), dtd=dtd), size=size
+    )
     assert [name for name, _ in found] == ["HealthData", "ExportDate", "Me", "Record"]
     assert found[-1][1]["value"] == "7"
     assert cleaned.dropped == 0
@@ -61,29 +65,31 @@ def test_a_byte_order_mark_is_no_hindrance():
 
 
 @pytest.mark.parametrize(
-    ("inserted", "left"),
+    ("inserted", "left", "dropped"),
     [
-        (b"a\x0bb", "ab"), (b"\x00a\x1fb\x08", "ab"), (b"a\xef\xbf\xbeb", "ab"), (b"a\xffb", "ab"),
-        (b"a\xed\xa0\x80b", "ab"), (b"a&#11;b", "ab"), (b"a&#x0B;b&#0;", "ab"), (b"a&#x20AC;&amp;b", "a€&b"),
-        ("a\u2019\u00a0b".encode(), "a\u2019\u00a0b"), (b"a&#9;b", "a\tb"), (b"a&#xFFFFFFFF;b", "ab"),
+        (b"a\x0bb", "ab", 1), (b"\x00a\x1fb\x08", "ab", 3), (b"a\xef\xbf\xbeb", "ab", 3),
+        (b"a\xffb", "ab", 1),
+        (b"a\xed\xa0\x80b", "ab", 3), (b"a&#11;b", "ab", 5), (b"a&#x0B;b&#0;", "ab", 10),
+        (b"a&#xFFFFFFFF;b", "ab", 12), (b"a&#x20AC;&amp;b", "a€&b", 0), (b"a&#9;b", "a\tb", 0),
+        ("a\u2019\u00a0b".encode(), "a\u2019\u00a0b", 0),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("size", [1, 3, 1 << 16])
-def test_illegal_characters_are_dropped_and_counted(inserted, left, size):
+def test_illegal_characters_are_dropped_and_counted(inserted, left, dropped, size):
     data = made.document(made.element("Record", {"sourceName": "MARK"})).replace(b"MARK", inserted)
     found, cleaned = elements(data, size=size)
     assert found[-1][1]["sourceName"] == left
-    kept = re.sub(rb"&#x20AC;|&amp;|&#9;", b".", inserted)
-    assert (cleaned.dropped > 0) == (len(kept) != len(left.encode()) and b"." not in kept)
+    assert cleaned.dropped == dropped
 
 
 @given(st.binary(max_size=200), st.integers(1, 64))
 def test_any_bytes_give_elements_or_a_source_error(noise, size):
     data = made.document(made.element("Record", {"sourceName": "MARK"})).replace(b"MARK", noise)
     try:
-        elements(data, size=size)
-    except SourceError as error:
-        assert "\n" not in str(error)
+        outcome = f"{len(elements(data, size=size)[0])} elements"
+    except SourceError as error:  # nothing else may escape
+        outcome = str(error)
+    assert "\n" not in outcome
 
 
 @pytest.mark.parametrize("reference", ["&c;", "&file;", "&nbsp;"])
@@ -112,7 +118,9 @@ def test_a_break_names_the_byte(keep):
 
 
 def test_a_fault_in_the_middle_names_the_byte():
-    data = made.document(made.element("Record", {"a": "1"}), '<Record b=1"/>', made.element("Record", {"a": "1"}))
+    data = made.document(
+        made.element("Record", {"a": "1"}), '<Record b=1"/>', made.element("Record", {"a": "1"})
+    )
     at = data.index(b'b=1"')
     with pytest.raises(DamagedError, match="not well-formed XML near byte") as caught:
         elements(data)

@@ -77,8 +77,13 @@ def test_a_zone_overrules_the_written_offset():
     assert [(s, e) for s, e, _ in found] == [(wall("2024-05-02T03:00"), wall("2024-05-02T04:00"))]
 
 
-@pytest.mark.parametrize("zone", [BERLIN, NEW_YORK, "Australia/Lord_Howe", "Asia/Kolkata", "America/Sao_Paulo"])
-@given(start=st.integers(utc("2007-01-01T00:00+00:00"), utc("2030-01-01T00:00+00:00")), length=st.integers(0, 86_400))
+@pytest.mark.parametrize(
+    "zone", [BERLIN, NEW_YORK, "Australia/Lord_Howe", "Asia/Kolkata", "America/Sao_Paulo"]
+)
+@given(
+    start=st.integers(utc("2007-01-01T00:00+00:00"), utc("2030-01-01T00:00+00:00")),
+    length=st.integers(0, 86_400),
+)
 @settings(max_examples=40, deadline=None)
 def test_zone_pieces_agree_with_the_zone_database(zone, start, length):
     clock, info = ZoneClock(zone), zoneinfo.ZoneInfo(zone)

@@ -40,8 +40,8 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(store, tmp_path):
     whole, out = tmp_path / "whole", tmp_path / "killed"
     process = start(store, out, seconds_a_batch=0.05)
     try:
-        wait_for(lambda: any(Path(out / "checkpoints").glob("[0-9]*")), process)
-        time.sleep(random.uniform(0, 0.4))
+        wait_for(lambda: any(p.name.isdigit() for p in Path(out / "checkpoints").glob("*")), process)
+        time.sleep(random.uniform(0.02, 0.4))
     finally:
         process.kill()
         process.communicate()

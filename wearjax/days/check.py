@@ -54,7 +54,14 @@ def check_days(days: Days, *, progress: Callable[[int, int], None] | None = None
         for i, c in enumerate(CHANNELS)
         if outside[i]
     ]
-    rows.append({"channel": "days without any measured cell", "unit": "", "measured": int(unmeasured), "implausible": ""})
+    rows.append(
+        {
+            "channel": "days without any measured cell",
+            "unit": "",
+            "measured": int(unmeasured),
+            "implausible": "",
+        }
+    )
     return Checked(rows, problems)
 
 

@@ -33,7 +33,7 @@ def coverage(
     """Shares of measured values, small enough to plot.
 
     The participant table keeps at most 80 participants (those with most days) and the 120 calendar days in
-    which these have most days; `n_days`, `n_participants` and `days_shown` tell how much that is of the whole.
+    which these have most days; `n_days`, `n_participants` and `days_shown` tell what share that is.
 
     Args:
         days: the day set.

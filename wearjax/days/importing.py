@@ -87,13 +87,17 @@ def write_days(
             writer.add(day)
         if not participants:
             reasons = ", ".join(f"{n} {m} {r}" for (m, r), n in tally.skipped.most_common(3))
-            raise StoreError(f"{out}: the import found no day to keep" + (f" (skipped: {reasons})" if reasons else ""))
+            raise StoreError(
+                f"{out}: the import found no day to keep" + (f" (skipped: {reasons})" if reasons else "")
+            )
         if split is None and len(participants) >= splits.MIN_PARTICIPANTS:
             split = splits.make_splits(sorted(participants), seed=seed)
         if split is not None:
             writer.attach("splits.json", splits.to_json(split))
         else:
-            tally.note(f"{len(participants)} participant(s): too few to split into train, validation and test")
+            tally.note(
+                f"{len(participants)} participant(s): too few to split into train, validation and test"
+            )
         if demographics:
             writer.attach("participants.json", json.dumps(demographics, indent=1) + "\n")
         provenance["import"] = tally.as_dict()

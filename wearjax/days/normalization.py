@@ -85,16 +85,17 @@ class NormalizationStats:
         return cls(np.zeros(N_CHANNELS), np.ones(N_CHANNELS))
 
 
-def fit(days: Days, indices: Sequence[int], *, epsilon: float = EPSILON) -> NormalizationStats:
+def fit(days: Days, indices: Sequence[int] | np.ndarray, *, epsilon: float = EPSILON) -> NormalizationStats:
     """Statistics of the measured minutes of some days, the zeros of heart rate left out.
 
     Sums run in float64; the population variance is E[x²] − E[x]², not below 0. A channel without values, or
     with a spread of 1e-6 or less, keeps std 1 (OpenMHC data layer, normalization files).
     """
+    chosen = [int(index) for index in indices]
     rows = list(CONTINUOUS)
     count, total, squares = (np.zeros(len(rows)) for _ in range(3))
-    for start in range(0, len(indices), _DAYS_AT_ONCE):
-        batch = days.batch(indices[start : start + _DAYS_AT_ONCE])[:, rows]
+    for start in range(0, len(chosen), _DAYS_AT_ONCE):
+        batch = days.batch(chosen[start : start + _DAYS_AT_ONCE])[:, rows]
         valid = np.isfinite(batch)
         valid[:, rows.index(HEART_RATE)] &= batch[:, rows.index(HEART_RATE)] != 0
         measured = np.where(valid, batch, 0).astype(np.float64)

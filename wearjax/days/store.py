@@ -62,7 +62,9 @@ class Days(abc.ABC):
         """Which days pass the wear-time and variance filters."""
         return clean.retained(self.nonwear_minutes, self.variance)
 
-    def batch(self, indices: Sequence[int] | Int[np.ndarray, "batch"]) -> Float32[np.ndarray, "batch channel=19 minute=1440"]:
+    def batch(
+        self, indices: Sequence[int] | Int[np.ndarray, "batch"]
+    ) -> Float32[np.ndarray, "batch channel=19 minute=1440"]:
         """The cleaned values of several days, stacked."""
         out = np.empty((len(indices), *SHAPE), np.float32)
         for row, index in enumerate(indices):
@@ -112,7 +114,9 @@ class DayStore(Days):
             raise StoreError(f"{file}: not a readable shard ({error})") from None
         wanted = int(np.sum(self._shard == number))
         if shard.shape != (wanted, *SHAPE) or shard.dtype != np.float32:
-            raise StoreError(f"{file}: expected float32 {(wanted, *SHAPE)}, found {shard.dtype} {shard.shape}")
+            raise StoreError(
+                f"{file}: expected float32 {(wanted, *SHAPE)}, found {shard.dtype} {shard.shape}"
+            )
         return shard
 
     def values(self, index: int) -> Float32[np.ndarray, "channel=19 minute=1440"]:
@@ -211,7 +215,9 @@ class DayStoreWriter:
         self._rows.sort(key=lambda row: (row[0], row[1]))
         table = _index_table(self._rows)
         pq.write_table(table, self._temporary / "index.parquet", compression="zstd")
-        kept = int(np.sum(clean.retained(table["nonwear_minutes"].to_numpy(), np.stack([r[3] for r in self._rows]))))
+        kept = int(
+            np.sum(clean.retained(table["nonwear_minutes"].to_numpy(), np.stack([r[3] for r in self._rows])))
+        )
         meta = {
             "format": FORMAT,
             "channels": channels.digest(),

@@ -116,7 +116,9 @@ def _blocked_backward(rate, block, saved, cotangent):
             dropped = jnp.where(keep, weights * (1.0 / (1.0 - rate)), 0.0)
             d_weights = jnp.where(keep, d_weights * (1.0 / (1.0 - rate)), 0.0)
         d_scores = (weights * (d_weights - inner_block)).astype(q.dtype)
-        dv += jnp.einsum("bnts,bnth->bnsh", dropped.astype(v.dtype), d_out, preferred_element_type=jnp.float32)
+        dv += jnp.einsum(
+            "bnts,bnth->bnsh", dropped.astype(v.dtype), d_out, preferred_element_type=jnp.float32
+        )
         dk += jnp.einsum("bnts,bnth->bnsh", d_scores, q_block, preferred_element_type=jnp.float32)
         return (dk, dv), jnp.einsum("bnts,bnsh->bnth", d_scores, k, preferred_element_type=jnp.float32)
 
@@ -132,7 +134,9 @@ _blocked.defvjp(_blocked_forward, _blocked_backward)
 
 def _choose(implementation: str) -> str:
     if implementation not in IMPLEMENTATIONS:
-        raise ConfigError(f"attention: unknown implementation {implementation!r}, expected one of {IMPLEMENTATIONS}")
+        raise ConfigError(
+            f"attention: unknown implementation {implementation!r}, expected one of {IMPLEMENTATIONS}"
+        )
     return "blocked" if implementation == "auto" else implementation
 
 

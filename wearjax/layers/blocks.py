@@ -58,7 +58,9 @@ class Mlp(nnx.Module):
         self.fc2 = Linear(hidden, dim, dtype=dtype, rngs=rngs)
         self.dropout_rate = dropout_rate
 
-    def __call__(self, x: Float[Array, "B T D"], *, stream: dropout.WordStream | None = None) -> Float[Array, "B T D"]:
+    def __call__(
+        self, x: Float[Array, "B T D"], *, stream: dropout.WordStream | None = None
+    ) -> Float[Array, "B T D"]:
         hidden = jax.nn.gelu(self.fc1(x), approximate=False)
         hidden = dropout.dropout(hidden, rate=self.dropout_rate, stream=stream)
         return dropout.dropout(self.fc2(hidden), rate=self.dropout_rate, stream=stream)

@@ -53,9 +53,7 @@ class WordStream:
         return self._words[:, first : self._used].reshape(-1, *shape)
 
 
-def keep_mask(
-    rows: UInt32[Array, "..."], columns: UInt32[Array, "..."], rate: float
-) -> Bool[Array, "..."]:
+def keep_mask(rows: UInt32[Array, "..."], columns: UInt32[Array, "..."], rate: float) -> Bool[Array, "..."]:
     """True with probability 1 - rate at every cell of the broadcast of `rows` and `columns`."""
     return mix(rows ^ columns) >= threshold(rate)
 

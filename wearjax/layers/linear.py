@@ -17,12 +17,16 @@ def truncated_normal(std: float = 0.02, bound: float = 2.0):
 
     def init(key, shape, dtype=jnp.float32, out_sharding=None):
         del out_sharding
-        return (jax.random.truncated_normal(key, -bound / std, bound / std, shape, jnp.float32) * std).astype(dtype)
+        return (jax.random.truncated_normal(key, -bound / std, bound / std, shape, jnp.float32) * std).astype(
+            dtype
+        )
 
     return init
 
 
-def layer_norm(x: Float[Array, "*any D"], scale: Array, bias: Array, *, epsilon: float, dtype) -> Float[Array, "*any D"]:
+def layer_norm(
+    x: Float[Array, "*any D"], scale: Array, bias: Array, *, epsilon: float, dtype
+) -> Float[Array, "*any D"]:
     """Layer normalisation over the last axis with float32 statistics (Ba et al. 2016)."""
     x = x.astype(jnp.float32)
     mean = x.mean(axis=-1, keepdims=True)

@@ -38,5 +38,3 @@ class PatchEmbed(nnx.Module):
 
     def __call__(self, patches: Float[Array, "B token size"]) -> Float[Array, "B token dim"]:
         return self.proj(patches)
-
-

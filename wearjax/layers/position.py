@@ -27,7 +27,9 @@ def grid_sincos(n_rows: int, n_columns: int, dim: int) -> Float32[np.ndarray, "t
     `dim` must be divisible by 4 (a sine and a cosine half for either coordinate).
     """
     if dim % 4:
-        raise ValueError(f"dim: must be divisible by 4 for a two-dimensional sine/cosine embedding, got {dim}")
+        raise ValueError(
+            f"dim: must be divisible by 4 for a two-dimensional sine/cosine embedding, got {dim}"
+        )
     rows = sincos(np.arange(n_rows), dim // 2)
     columns = sincos(np.arange(n_columns), dim // 2)
     table = np.concatenate([np.repeat(rows, n_columns, axis=0), np.tile(columns, (n_rows, 1))], axis=1)

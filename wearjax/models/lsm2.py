@@ -61,7 +61,9 @@ class LSM2Config:
         for side in ("encoder", "decoder"):
             dim, heads = getattr(self, f"{side}_dim"), getattr(self, f"{side}_heads")
             if dim % 4 or dim % heads:
-                raise ConfigError(f"model.{side}_dim: {dim} must be divisible by 4 and by {side}_heads {heads}")
+                raise ConfigError(
+                    f"model.{side}_dim: {dim} must be divisible by 4 and by {side}_heads {heads}"
+                )
         if self.dtype not in _DTYPES:
             raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
         if not 0.0 <= self.dropout < 1.0:
@@ -112,7 +114,9 @@ class LSM2(nnx.Module):
         self.encoder = blocks.TransformerStack(
             config.encoder_dim, config.encoder_depth, config.encoder_heads, rngs=rngs, **run
         )
-        self.encoder_to_decoder = linear.Linear(config.encoder_dim, config.decoder_dim, dtype=dtype, rngs=rngs)
+        self.encoder_to_decoder = linear.Linear(
+            config.encoder_dim, config.decoder_dim, dtype=dtype, rngs=rngs
+        )
         self.mask_token = nnx.Param(linear.truncated_normal()(rngs.params(), (config.decoder_dim,)))
         self.decoder = blocks.TransformerStack(
             config.decoder_dim, config.decoder_depth, config.decoder_heads, rngs=rngs, **run
@@ -193,9 +197,7 @@ class LSM2(nnx.Module):
         is_binary = jnp.isin(jnp.arange(channels.N_CHANNELS), jnp.asarray(channels.BINARY))[:, None]
         return jnp.where(is_binary, jax.nn.sigmoid(predicted), predicted)
 
-    def embed(
-        self, values: Float[Array, "B C M"], missing: Bool[Array, "B C M"]
-    ) -> Float[Array, "B D"]:
+    def embed(self, values: Float[Array, "B C M"], missing: Bool[Array, "B C M"]) -> Float[Array, "B D"]:
         """Mean of the encoder output over the measured tokens; zeros for a day without any."""
         patches = patch.patchify(jnp.where(missing, 0.0, values), self.config.patch)
         masked = inherited_mask(missing, self.config.patch)

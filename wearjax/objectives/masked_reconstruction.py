@@ -147,7 +147,9 @@ class MaskedReconstruction:
         }
         if self.axis_name is not None:
             sums = jax.lax.psum(sums, self.axis_name)
-        loss = jnp.where(sums["scored"] > 0, _ratio(sums["all"], sums["scored"]), sums["plain"] / sums["tokens"])
+        loss = jnp.where(
+            sums["scored"] > 0, _ratio(sums["all"], sums["scored"]), sums["plain"] / sums["tokens"]
+        )
         metrics = {
             "loss_continuous": _ratio(sums["all"] - sums["binary"], sums["scored"] - sums["scored_binary"]),
             "loss_binary": _ratio(sums["binary"], sums["scored_binary"]),

@@ -1,80 +1,19 @@
-"""Figures of the report as inline SVG: drawn without pyplot, the same bytes for the same input.
-
-matplotlib is imported inside `_svg` only; whoever imports this module does not wait for it.
-"""
+"""Figures of scores, coverage and training, as inline SVG."""
 
 from __future__ import annotations
 
 import datetime as dt
-import io
 import math
-import re
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from wearjax.channels import CHANNELS, MINUTES_PER_DAY
-from wearjax.report import tables, words
-from wearjax.report.run_folder import Gallery, RunFolder
+from wearjax.channels import CHANNELS
+from wearjax.report import drawing, tables, words
+from wearjax.report.run_folder import RunFolder
 
-_WIDTH = 7.6  # inches
-_STYLE = {
-    "svg.fonttype": "none", "svg.hashsalt": "wearjax", "text.parse_math": False,
-    "path.simplify": True, "path.simplify_threshold": 0.08,
-    "font.size": 8.0, "axes.titlesize": 8.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
-    "axes.labelsize": 8.0, "xtick.labelsize": 7.5, "ytick.labelsize": 7.5, "legend.fontsize": 8.0,
-    "axes.edgecolor": "#888888", "axes.linewidth": 0.6, "xtick.color": "#444444", "ytick.color": "#444444",
-    "axes.labelcolor": "#333333", "axes.spines.top": False, "axes.spines.right": False,
-    "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5, "ytick.major.size": 2.5,
-    "legend.frameon": False, "grid.color": "#dddddd", "grid.linewidth": 0.5,
-}  # fmt: skip
 _SKILL_FLOOR = 0.5  # bars below −50 %, or below minus the best skill, are cut and carry their number
-_PANEL_GAP = 0.23  # inches over each panel of a day, for its title
-_SHADE = "#E9E4D4"
-_HIDDEN_TRUTH = "#222222"
-_DASHES = ("solid", (0, (4, 1.2)), (0, (1.2, 1.0)))
-
-
-def _svg(
-    draw: Callable[[Any], None],
-    *,
-    size: tuple[float, float],
-    name: str,
-    label: str,
-    layout: str = "constrained",
-) -> str:
-    """Draws on a fresh figure with fixed settings and returns an `<svg>` element fit to stand in a page."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    buffer = io.StringIO()
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # ids may hold characters the measuring font lacks
-        matplotlib.rcdefaults()  # a user's matplotlibrc must not change the page
-        matplotlib.rcParams.update(_STYLE)
-        figure = Figure(figsize=size, layout=layout)
-        draw(figure)
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing, dpi=144)
-    return _inline(buffer.getvalue(), name=name, label=label)
-
-
-def _inline(svg: str, *, name: str, label: str) -> str:
-    """Shrinks matplotlib's document to an element: no prolog, comments, namespaces or unused ids."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
-    svg = re.sub(r"(font(?:-family)?: [^;\"]*?)(\d+(?:\.\d+)?px) '[^;\"]*", r"\1\2 var(--sans)", svg)
-    used = set(re.findall(r'(?:url\(|href=")#([\w-]+)', svg))
-    svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
-    svg = re.sub(r'(url\(|href=")#', rf"\1#{name}-", svg)
-    svg = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), svg)
-    svg = re.sub(r"\s*\n\s*", " ", svg)
-    escaped = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escaped}" ', 1)
 
 
 def scenario_bars(
@@ -108,7 +47,7 @@ def scenario_bars(
         )
 
     label = "Skill of each method by scenario; the numbers stand in the skill table"
-    return _svg(draw, size=(_WIDTH, height), name="bars", label=label)
+    return drawing.svg(draw, size=(drawing.WIDTH, height), name="bars", label=label)
 
 
 def _skill_numbers(entry: tables.Entry, scope: str) -> list[float]:
@@ -148,117 +87,6 @@ def _number(ax: Any, x: float, y: int, text: str, *, left: bool = False, colour:
     )  # fmt: skip
 
 
-def day(
-    gallery: Gallery,
-    position: int,
-    channels: Sequence[int],
-    methods: Sequence[str],
-    colours: Mapping[str, str],
-    *,
-    filled: bool,
-    name: str,
-) -> str:
-    """One day: a panel a channel with the observed curve, the hidden (or filled) cells shaded, and imputations.
-
-    Args:
-        filled: the target cells were never measured, so there is no truth to draw in them.
-    """
-    heights = [0.62 if CHANNELS[c].is_continuous else 0.28 for c in channels]  # inches
-    height = sum(h + _PANEL_GAP for h in heights) + 0.24
-
-    def draw(figure: Any) -> None:
-        # Placed by hand: every day gets the same margins, and no layout has to be solved.
-        top = height
-        for c, inches in zip(channels, heights, strict=True):
-            top -= inches + _PANEL_GAP
-            ax = figure.add_axes((0.045, top / height, 0.935, inches / height))
-            _day_panel(ax, gallery, position, c, methods, colours, filled=filled)
-            ax.set_xlim(0, MINUTES_PER_DAY)
-            last = c == channels[-1]
-            ax.set_xticks(
-                range(0, MINUTES_PER_DAY + 1, 180), [f"{h:02d}:00" if last else "" for h in range(0, 25, 3)]
-            )
-
-    titles = ", ".join(words.readable(CHANNELS[c].name) for c in channels)
-    label = f"Minute values of one day: {titles}"
-    return _svg(draw, size=(_WIDTH, height), name=name, label=label, layout="none")
-
-
-def _day_panel(
-    ax: Any,
-    gallery: Gallery,
-    position: int,
-    c: int,
-    methods: Sequence[str],
-    colours: Mapping[str, str],
-    *,
-    filled: bool,
-) -> None:
-    channel = CHANNELS[c]
-    truth = gallery.values[position, c] * channel.display_scale
-    target = gallery.target[position, c]
-    spans = [(start, stop - start) for start, stop in _runs(_joined(target, np.isnan(truth)))]
-    ax.broken_barh(spans, (0, 1), transform=ax.get_xaxis_transform(), color=_SHADE, linewidth=0, zorder=0)
-    if not filled:
-        _line(ax, np.where(target, truth, np.nan), color=_HIDDEN_TRUTH, linewidth=0.5, alpha=0.7, zorder=6)
-    limits = [truth]
-    for turn, method in reversed(list(enumerate(methods))):
-        guess = gallery.imputed[method][position, c] * channel.display_scale
-        guess = np.where(target, guess, np.nan)
-        _line(ax, guess, color=colours[method], linewidth=1.3, linestyle=_DASHES[turn], zorder=5 - turn)
-        limits.append(guess)
-    _line(ax, np.where(target, np.nan, truth), color=words.OBSERVED_COLOUR, linewidth=0.75, zorder=6)
-    ax.set_ylim(*_limits(limits, binary=not channel.is_continuous))
-    ax.set_title(f"{words.readable(channel.name)}  ({channel.display_unit})", pad=2.5, fontweight="normal")
-    if not channel.is_continuous:
-        ax.set_yticks([0, 1])
-    else:
-        ax.locator_params(axis="y", nbins=3)
-
-
-def _joined(target: np.ndarray, unmeasured: np.ndarray) -> np.ndarray:
-    """Target minutes plus the unmeasured ones that lie between two of them: shaded as one region."""
-    shaded = target.copy()
-    for start, stop in _runs(unmeasured & ~target):
-        shaded[start:stop] = 0 < start and stop < len(target) and target[start - 1] and target[stop]
-    return shaded
-
-
-def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
-    """Start and end (exclusive) of each stretch of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def _line(ax: Any, values: np.ndarray, **style: Any) -> None:
-    """One path with gaps; a minute between two gaps becomes a short dash instead of nothing."""
-    xs, ys = [], []
-    for start, stop in _runs(np.isfinite(values)):
-        minutes = np.arange(start, stop) + 0.5
-        segment = values[start:stop]
-        if stop - start == 1:
-            minutes, segment = minutes + np.asarray([[-1.2], [1.2]]).ravel(), np.repeat(segment, 2)
-        xs += [minutes, [np.nan]]
-        ys += [segment, [np.nan]]
-    if xs:
-        style = {"solid_joinstyle": "round", "solid_capstyle": "round", **style}
-        ax.plot(np.concatenate(xs), np.concatenate(ys), **style)
-
-
-def _limits(curves: Sequence[np.ndarray], *, binary: bool) -> tuple[float, float]:
-    """Axis range: all that was recorded; of the imputations all but their most extreme percent."""
-    if binary:
-        return -0.15, 1.15
-    found = [curves[0][np.isfinite(curves[0])]]
-    for guess in curves[1:]:
-        finite = guess[np.isfinite(guess)]
-        found.append(np.percentile(finite, (0.5, 99.5)) if len(finite) else finite)
-    values = np.concatenate(found)
-    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    margin = 0.06 * (high - low) or 0.5
-    return low - margin, high + margin
-
-
 def channel_hours(table: Mapping[str, Any], *, name: str) -> str:
     """Heat map: share of measured minutes by channel and hour of day."""
     shares = np.asarray(table["channel_hour"], float)
@@ -271,7 +99,9 @@ def channel_hours(table: Mapping[str, Any], *, name: str) -> str:
         ax.tick_params(axis="y", length=0)
         _colourbar(figure, image, ax, "minutes measured")
 
-    return _svg(draw, size=(_WIDTH, 3.9), name=name, label="Share of measured minutes by channel and hour")
+    return drawing.svg(
+        draw, size=(drawing.WIDTH, 3.9), name=name, label="Share of measured minutes by channel and hour"
+    )
 
 
 def participant_days(table: Mapping[str, Any], *, name: str) -> str:
@@ -295,8 +125,8 @@ def participant_days(table: Mapping[str, Any], *, name: str) -> str:
         _colourbar(figure, image, ax, "cells measured")
 
     height = 1.1 + min(3.8, 0.17 * len(people)) if len(people) <= 40 else 4.6
-    return _svg(
-        draw, size=(_WIDTH, height), name=name, label="Share of measured cells by participant and day"
+    return drawing.svg(
+        draw, size=(drawing.WIDTH, height), name=name, label="Share of measured cells by participant and day"
     )
 
 
@@ -307,8 +137,8 @@ def _heat(ax: Any, shares: np.ndarray, *, extent: tuple[float, float, float, flo
     if not shares.size:
         shares = np.full((1, 1), np.nan)
     return ax.imshow(
-        np.ma.masked_invalid(100 * shares), aspect="auto", interpolation="nearest", cmap="YlGnBu", vmin=0, vmax=100,
-        extent=extent,
+        np.ma.masked_invalid(100 * shares), aspect="auto", interpolation="nearest", cmap="YlGnBu",
+        vmin=0, vmax=100, extent=extent,
     )  # fmt: skip
 
 
@@ -350,7 +180,7 @@ def loss_curves(runs: Sequence[RunFolder]) -> str:
         ax.set_xlim(left=0)
         ax.legend(ncols=2)
 
-    return _svg(draw, size=(_WIDTH, 2.7), name="loss", label="Loss over training steps")
+    return drawing.svg(draw, size=(drawing.WIDTH, 2.7), name="loss", label="Loss over training steps")
 
 
 def _plain_log_ticks(ax: Any) -> None:
@@ -381,7 +211,7 @@ def throughput(runs: Sequence[RunFolder]) -> str:
         if len(runs) > 1:
             speed.legend()
 
-    return _svg(draw, size=(_WIDTH, 2.0), name="speed", label="Training throughput over steps")
+    return drawing.svg(draw, size=(drawing.WIDTH, 2.0), name="speed", label="Training throughput over steps")
 
 
 def _run_colours(runs: Sequence[RunFolder]) -> list[str]:

@@ -53,7 +53,7 @@ def choose_channels(
     interest = channel_interest(values, target)
     chosen: list[int] = []
     while len(chosen) < CHANNELS_MAX:
-        # Steps and distance of one device tell the same story twice, as do the channels of one category, less so.
+        # Steps and distance of one device tell the same story twice; one category's channels, partly so.
         twins = np.asarray([sum(_alike(c, other) for other in chosen) for c in range(len(CHANNELS))])
         worth = np.where(interest > 0, interest - twins, 0.0)
         worth[chosen] = -np.inf
@@ -102,7 +102,7 @@ def channel_interest(
 def _explains(
     values: Float32[np.ndarray, "channel=19 minute=1440"], target: Bool[np.ndarray, "channel=19 minute=1440"]
 ) -> Bool[np.ndarray, "channel=19"]:
-    """Flags that are on where cells are hidden and mostly off elsewhere: the night of a sleep gap, a workout."""
+    """Flags on where cells are hidden and mostly off elsewhere: the night of a sleep gap, a workout."""
     minutes = target.any(axis=0)
     if minutes.all() or not minutes.any():
         return np.zeros(len(CHANNELS), bool)

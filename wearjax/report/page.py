@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from wearjax.errors import WearjaxError
-from wearjax.report import figures, gallery, run_folder, summary, tables, words
+from wearjax.report import day_figure, figures, gallery, run_folder, summary, tables, words
 from wearjax.report.run_folder import RunFolder
 
 GALLERY_DAYS = 6
@@ -125,7 +125,9 @@ def render(runs: Sequence[RunFolder]) -> str:
         only_filled=only_filled,
         skill=_skill(runs, rows, palette),
         bars=_bars(runs, rows, palette),
-        scenario_counts=[(r, tables.scenario_counts(r)) for r in runs],
+        scenario_counts=_scenario_counts(runs),
+        observed_colour=words.OBSERVED_COLOUR,
+        shade_colour=words.SHADE_COLOUR,
         galleries=_galleries(runs, rows, palette),
         coverages=_coverages(runs),
         training=_training(training),
@@ -174,6 +176,19 @@ def _bars(
     return Markup(figures.scenario_bars(rows, scopes, palette, baseline=" / ".join(baselines)))
 
 
+def _scenario_counts(runs: Sequence[RunFolder]) -> list[tuple[list[str], list[tuple[str, str, str, str]]]]:
+    """Runs with the same counts share a table."""
+    groups: list[tuple[list[str], list[tuple[str, str, str, str]]]] = []
+    for run in runs:
+        rows = tables.scenario_counts(run)
+        same = next((names for names, other in groups if other == rows), None)
+        if same is not None:
+            same.append(run.name)
+        elif rows:
+            groups.append(([run.name], rows))
+    return groups
+
+
 def _galleries(
     runs: Sequence[RunFolder], rows: Sequence[tables.Entry], palette: Mapping[str, str]
 ) -> list[GallerySection]:
@@ -188,25 +203,20 @@ def _galleries(
             m: palette[labels.get(m, m)] if labels.get(m, m) in palette else palette[m] for m in methods
         }
         chosen = gallery.choose_days(days, max(1, GALLERY_DAYS // len(shown)))
-        cards, size = [], 0
+        cards: list[dict[str, Any]] = []
+        size = 0
         for position in chosen:
-            svg = figures.day(
-                days, position, gallery.choose_channels(days.values[position], days.target[position]), methods, colours,
-                filled=run.is_imputation_of_recordings, name=f"day{number}-{position}",
-            )  # fmt: skip
+            channels = gallery.choose_channels(days.values[position], days.target[position])
+            filled, name = run.is_imputation_of_recordings, f"day{number}-{position}"
+            svg = day_figure.draw(days, position, channels, methods, colours, filled=filled, name=name)
             size += len(svg)
             if cards and size > _GALLERY_BYTES // len(shown):
                 break
-            cards.append(_card(days, position, svg, filled=run.is_imputation_of_recordings))
+            cards.append(_card(days, position, svg, filled=filled))
+        legend = [(labels.get(m, m), colours[m]) for m in methods]
+        limited = len(cards) < len(chosen)
         sections.append(
-            GallerySection(
-                run.name,
-                run.is_imputation_of_recordings,
-                [(labels.get(m, m), colours[m]) for m in methods],
-                cards,
-                len(days),
-                len(cards) < len(chosen),
-            )  # fmt: skip
+            GallerySection(run.name, run.is_imputation_of_recordings, legend, cards, len(days), limited)
         )
     return sections
 
@@ -262,9 +272,8 @@ def _coverage_facts(table: Mapping[str, Any]) -> list[str]:
         said.append(f"{int(table['n_days']):,} days of {int(table['n_participants']):,} participants counted")
         left_out = int(table["n_days"]) - int(table.get("days_shown", table["n_days"]))
         if left_out > 0:
-            said.append(
-                f"the lower map shows {people} participants over {days} calendar days and leaves out {left_out:,} days"
-            )
+            shown = f"{people} participants over {days} calendar days"
+            said.append(f"the lower map shows {shown} and leaves out {left_out:,} days")
     return said
 
 

@@ -108,18 +108,18 @@ def read(path: str | os.PathLike, *, name: str | None = None) -> RunFolder:
         raise WearjaxError(f"{path}: no such run folder")
     absent: set[str] = set()
 
-    def optional(file: str, reader: Callable[[Path], _T], default: _T) -> _T:
+    def optional(file: str, reader: Callable[[Path], _T], default: Callable[[], _T]) -> _T:
         if (path / file).is_file():
             return reader(path / file)
         absent.add(file)
-        return default
+        return default()
 
-    config = optional("config.json", _read_json, {})
-    results = optional("results.json", _read_json, {})
-    metrics, cut_lines = optional("metrics.jsonl", _read_metrics, ([], 0))
-    scores = optional("scores.parquet", _read_scores, None)
-    gallery = optional("predictions/gallery.npz", _read_gallery, None)
-    table = optional("coverage.npz", coverage.load, None)
+    config: dict[str, Any] = optional("config.json", _read_json, dict)
+    results: dict[str, Any] = optional("results.json", _read_json, dict)
+    metrics, cut_lines = optional("metrics.jsonl", _read_metrics, lambda: ([], 0))
+    scores = optional("scores.parquet", _read_scores, lambda: None)
+    gallery = optional("predictions/gallery.npz", _read_gallery, lambda: None)
+    table = optional("coverage.npz", coverage.load, lambda: None)
     if len(absent) == 6:
         raise WearjaxError(
             f"{path}: not a run folder (none of config.json, results.json, metrics.jsonl, scores.parquet, "

@@ -11,9 +11,13 @@ from wearjax.report import figures, tables, words
 from wearjax.report.run_folder import RunFolder, Score
 
 _MUST_AGREE = {
-    "split": "split", "n_days": "days a method sees at once", "seed": "seed", "n_participants": "participants",
-    "n_samples": "days", "bootstrap": "bootstrap draws",
-}  # fmt: skip
+    "split": "split",
+    "n_days": "days a method sees at once",
+    "seed": "seed",
+    "n_participants": "participants",
+    "n_samples": "days",
+    "bootstrap": "bootstrap draws",
+}
 
 
 def title(runs: Sequence[RunFolder]) -> str:
@@ -41,7 +45,7 @@ def sentences(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> list[s
 def _best(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> str:
     scored = [r for r in rows if not r.is_baseline and math.isfinite(r.overall())]
     if not scored:
-        return "No method has an overall skill: no participant had an error for both the method and the baseline."
+        return "No method has an overall skill: none shares a participant with an error with the baseline."
     best = scored[0]
     learned = next((r for r in scored if r.is_learned), None)
     text = f"{_cohort(runs, best)}{_verdict(best, runs)}"
@@ -67,7 +71,8 @@ def _verdict(entry: tables.Entry, runs: Sequence[RunFolder], *, subject: bool = 
     score: Score = entry.scores[tables.SKILL, "overall"]
     value = tables.value_of(score)
     baseline = next(r.baseline for r in runs if r.name == entry.run)
-    amount = f"{tables.percent(abs(value))} % {'less' if value >= 0 else 'more'} error than {words.plain(baseline, 60)}"
+    more = "less" if value >= 0 else "more"
+    amount = f"{tables.percent(abs(value))} % {more} error than {words.plain(baseline, 60)}"
     interval = ""
     if math.isfinite(score.ci_lo) and math.isfinite(score.ci_hi):
         low, high = sorted((score.ci_lo, score.ci_hi) if value >= 0 else (-score.ci_hi, -score.ci_lo))

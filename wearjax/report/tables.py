@@ -1,4 +1,4 @@
-"""Tables of the report: skill with intervals and ranks, counts of what was skipped or substituted, settings."""
+"""Tables of the report: skill with intervals and ranks, counts of skips and substitutions, settings."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ _FIXED = {
     "mode": "#8C510A", "temporal_mean": "#009E73", "temporal_mode": "#7F6A00",
 }  # fmt: skip
 OBSERVED_COLOUR = "#222222"
+SHADE_COLOUR = "#E9E4D4"  # cells that were hidden or filled
 _WORDS = {
     "hr": "heart rate", "iphone": "iPhone", "watch": "Watch", "lsm2": "LSM-2", "locf": "LOCF",
     "hiit": "HIIT", "sleep_asleep": "asleep", "sleep_inbed": "in bed",

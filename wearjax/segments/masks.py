@@ -8,6 +8,7 @@ the values that the benchmark uses.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 
@@ -62,13 +63,22 @@ def make_mask(
     if scenario in STRUCTURAL and rng is None:
         raise ConfigError(f"{scenario}: needs a random generator")
     generate = _GENERATORS[scenario]
-    allowed = generate.__kwdefaults__ or {}
-    unknown = sorted(params.keys() - allowed.keys())
-    if unknown:
-        known = ", ".join(allowed) or "none"
-        raise ConfigError(f"{scenario}: unknown parameter {unknown[0]!r}; it has {known}")
+    if params:
+        _check_names(scenario, params)
     mask = generate(values, observed.astype(bool, copy=False), rng, **params)
     return (np.zeros(values.shape, bool), False) if mask is None else (mask, True)
+
+
+def _check_names(scenario: str, params: dict) -> None:
+    known = [
+        name
+        for name, parameter in inspect.signature(_GENERATORS[scenario]).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for name in params:
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise ConfigError(f"{scenario}: unknown parameter {name!r}; it has {has}")
 
 
 def random_noise(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import os
 import re
 import zipfile
@@ -16,7 +15,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from wearjax.errors import SourceError
 from wearjax.sources.tally import Tally
@@ -84,12 +82,12 @@ def _open(path: Path, stack: contextlib.ExitStack, tally: Tally) -> Export:
             if not _ROOT.search(unpacked.read(_SNIFFED_BYTES)):
                 raise SourceError(f"{path}: the gzip holds no HealthData document")
             unpacked.seek(0)
-        return Export(str(path), _read(unpacked, str(path), file.tell), file.tell, size)
+        return Export(str(path), _read(unpacked.read, str(path), file.tell), file.tell, size)
     if not _ROOT.search(head):
         raise SourceError(
             f"{path}: not an Apple Health export (zip, folder, XML or gzip with a HealthData document)"
         )
-    return Export(str(path), _read(file, str(path), file.tell), file.tell, size)
+    return Export(str(path), _read(file.read, str(path), file.tell), file.tell, size)
 
 
 def _document_in(folder: Path, tally: Tally) -> Path:
@@ -132,7 +130,7 @@ def _open_zip(path: Path, stack: contextlib.ExitStack, tally: Tally) -> Export:
         raise _bomb(str(path), member.file_size // max(member.compress_size, 1))
     name = f"{path} ({_shown(member.filename)})"
     stream = stack.enter_context(archive.open(member))
-    return Export(name, _read(stream, name, None), stream.tell, member.file_size)
+    return Export(name, _read(stream.read, name, None), stream.tell, member.file_size)
 
 
 def _is_document(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> bool:
@@ -169,13 +167,11 @@ def _largest(found: list, size: Callable, tally: Tally):
     return max(found, key=size)
 
 
-def _read(
-    stream: IO[bytes] | io.BufferedIOBase, name: str, packed: Callable[[], int] | None
-) -> Iterator[bytes]:
-    """Chunks of the stream; `packed` tells the compressed bytes read, where no declared size was checked."""
+def _read(read: Callable[[int], bytes], name: str, packed: Callable[[], int] | None) -> Iterator[bytes]:
+    """Chunks as `read` gives them; `packed`, the compressed bytes so far, guards where no size is declared."""
     unpacked = 0
     with _damage_named(name):
-        while chunk := stream.read(_CHUNK_BYTES):
+        while chunk := read(_CHUNK_BYTES):
             unpacked += len(chunk)
             if packed and unpacked > _RATIO_CHECKED_FROM and unpacked > _RATIO_MAX * max(packed(), 1):
                 raise _bomb(name, unpacked // max(packed(), 1))

@@ -170,7 +170,9 @@ class SamplePlacer:
     def _pieces(self, rows: Rows) -> Pieces:
         return self._clock.pieces(*rows[:, [_START, _END, _START_OFFSET, _END_OFFSET]].T.astype(np.int64))
 
-    def _sound(self, measure: str, rows: Rows, channel: int, *, faults: Sequence[_Fault]) -> Rows:
+    def _sound(
+        self, measure: str, rows: Rows, channel: int, *, faults: Sequence[_Fault]
+    ) -> Float64[np.ndarray, "sound 6"]:
         """The rows that can be placed; the others are counted under the first fault that applies."""
         latest = min(self._export_time, _LATEST)
         faults = (

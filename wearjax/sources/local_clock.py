@@ -11,7 +11,7 @@ import bisect
 import datetime as dt
 import functools
 import zoneinfo
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -48,22 +48,6 @@ class Pieces(NamedTuple):
     fraction: Float64[np.ndarray, "piece"]
 
 
-class Clock(Protocol):
-    """What an importer needs of a clock rule."""
-
-    def pieces(
-        self,
-        start: Int64[np.ndarray, "sample"],
-        end: Int64[np.ndarray, "sample"],
-        start_offset: Int64[np.ndarray, "sample"],
-        end_offset: Int64[np.ndarray, "sample"],
-    ) -> Pieces:
-        """Places samples given in seconds UTC, with the offsets (seconds east) written beside their times."""
-
-    def skipped(self, date: dt.date) -> range:
-        """Minutes of the day that the wall clock jumped over; empty on most days."""
-
-
 class ZoneClock:
     """The wall clock of one IANA zone for every record, whatever offset is written beside it."""
 
@@ -82,7 +66,7 @@ class ZoneClock:
         start_offset: Int64[np.ndarray, "sample"] | None = None,
         end_offset: Int64[np.ndarray, "sample"] | None = None,
     ) -> Pieces:
-        """As `Clock.pieces`; the written offsets are not used."""
+        """Places samples given in seconds UTC; the offsets written beside their times are not used."""
         first = np.searchsorted(self._changes, start, side="right")
         last = np.searchsorted(self._changes, np.maximum(end - 1, start), side="right")
         whole = _whole(start, end, self._offsets[first])
@@ -93,6 +77,7 @@ class ZoneClock:
         return _with_cuts(whole, start, end, cut)
 
     def skipped(self, date: dt.date) -> range:
+        """Minutes of the day that the wall clock jumped over; empty on most days."""
         midnight = (date.toordinal() - _EPOCH) * _DAY
         near = np.flatnonzero(np.abs(self._changes - midnight) < 2 * _DAY)
         for i in near:
@@ -122,7 +107,7 @@ class RecordClock:
         start_offset: Int64[np.ndarray, "sample"],
         end_offset: Int64[np.ndarray, "sample"],
     ) -> Pieces:
-        """As `Clock.pieces`."""
+        """Places samples given in seconds UTC, with the offsets (seconds east) written beside their times."""
         self._note(start, start_offset)
         self._note(end, end_offset)
         cut = []
@@ -138,6 +123,7 @@ class RecordClock:
             self._seen.setdefault(int(key) >> 20, set()).add((int(key) & 0xFFFFF) - _DAY)
 
     def skipped(self, date: dt.date) -> range:
+        """Minutes of the day that the wall clock jumped over, as far as the offsets of records tell."""
         day = date.toordinal() - _EPOCH
         if len(self._days) != len(self._seen):
             self._days = sorted(self._seen)
@@ -151,6 +137,9 @@ class RecordClock:
                 if minutes:
                     return minutes
         return range(0)
+
+
+Clock = RecordClock | ZoneClock
 
 
 def choose(zone: str) -> Clock:

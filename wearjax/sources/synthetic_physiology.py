@@ -157,7 +157,7 @@ def simulate(rng: np.random.Generator, traits: Traits, weekday: Int[np.ndarray, 
     stirring = inbed & ~asleep & (rng.random(time) < 0.12)
     steps = np.where(stirring, rng.uniform(5, 50, time), steps)
     stride = traits.stride_m * (0.78 + 0.22 * np.minimum(steps, 130) / 105 + 0.35 * running)
-    climbs = rng.random(time) < 0.015 * traits.stairs * np.minimum(steps / 60, 1) * (session < 0)
+    climbs = rng.random(time) < 0.028 * traits.stairs * np.minimum(steps / 60, 1) * (session < 0)
     flights = np.where(climbs, rng.integers(1, 4, time), 0).astype(np.float64)
     energy = _energy(rng, traits, steps, asleep, inbed, planned_met)
     heart = _heart_rate(rng, traits, energy, asleep, days)

@@ -246,7 +246,8 @@ def _starting_point(
     params = states.split(bundles.load_bundle(init_from).model)[1]
     found = states.named_leaves(params)
     states.check_same_shapes(found, states.named_leaves(state.params), where=f"bundle {init_from}")
-    params = jax.device_put(states.unflatten(found, state.params), run.everywhere)
+    # A copy: the first step donates its state, and the bundle's model belongs to the caller.
+    params = jax.device_put(states.unflatten(found, state.params), run.everywhere, may_alias=False)
     return dataclasses.replace(state, params=params), {}
 
 

@@ -56,13 +56,15 @@ def evaluate_imputation(
     batch_days: int = 256,
     gallery_days: int = 2,
 ) -> ImputationResults:
-    """Evaluates one imputer, or several on the same masked days. The baseline `locf` is always among them.
+    """Evaluates one imputer, or several on the same masked days.
+
+    The baseline `locf` is always among them; a given method of that name takes its place.
 
     Args:
         method: anything with `impute(data, observed_mask, target_mask, ...)` as `wearjax.predict.protocols`
             describes it, or a dict of names to such.
         data_dir: day store with splits, or OpenMHC data root.
-        split: `test` or `validation`.
+        split: `test` or `validation` (`val`, as results call it).
         n_days: days a method sees at once, 1 to 7; more than one gives it windows of a participant's days.
         max_samples: evaluate that many days (windows, for `n_days` > 1), drawn by `default_rng(seed)`; each
             keeps the mask that it has in the whole split.
@@ -81,8 +83,13 @@ def evaluate_imputation(
     """
     methods = _named_methods(method, method_name)
     given = tuple(methods)
-    scenarios = _checked(scenarios, split=split, n_days=n_days, max_samples=max_samples, bootstrap=bootstrap,
-                         batch_days=batch_days)  # fmt: skip
+    scenarios = _checked(
+        scenarios,
+        split=split,
+        n_days=n_days,
+        least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0), "batch_days": (batch_days, 1)},
+    )
+    split = mask_cache.split_name(split)
     days = open_days(data_dir)
     members = splits.read_splits(data_dir)
     indices, train = members.indices(days, split), members.indices(days, "train").tolist()
@@ -90,53 +97,55 @@ def evaluate_imputation(
         raise ConfigError(f"{data_dir}: split {split!r} has no day that passes the wear and variance filters")
     if BASELINE not in methods:
         methods = {BASELINE: statistical.build(BASELINE, days, train), **methods}
-    cases = Cases(
-        days,
-        indices,
-        n_days=n_days,
-        max_samples=max_samples,
-        seed=seed,
-        demographics=labels.read_demographics(data_dir),
-    )
+    config = {
+        "methods": list(methods), "data_dir": str(data_dir), "split": split, "n_days": n_days,
+        "scenarios": list(scenarios), "max_samples": max_samples, "bootstrap": bootstrap, "seed": seed,
+        "mask_dir": None if mask_dir is None else str(mask_dir), "mask_seed": mask_seed,
+        "batch_days": batch_days, "gallery_days": gallery_days,
+    }  # fmt: skip
+    people = labels.read_demographics(data_dir)
+    cases = Cases(days, indices, n_days=n_days, max_samples=max_samples, seed=seed, demographics=people)
     run = _Run(
         methods,
         scenarios,
         cases,
-        Masks(scenarios, split, folder=Path(mask_dir) if mask_dir else None, mask_seed=mask_seed),
+        Masks(scenarios, split, folder=None if mask_dir is None else Path(mask_dir), mask_seed=mask_seed),
         fallback.fit_days(days, train),
         Gallery(tuple(methods), scenarios, cases, per_scenario=gallery_days, seed=seed),
         batch_days=batch_days,
     )
     with _progress(cases.n_evaluated) as advance:
         run.all_groups(advance)
+    results = _results(run, given, config, _days_left_out(days, members, split, cases))
+    if output_dir is not None:
+        results.save(output_dir)
+    return results
+
+
+def _results(
+    run: _Run, given: tuple[str, ...], config: dict[str, Any], left_out: dict[str, int]
+) -> ImputationResults:
+    """Scores the collected errors and puts everything together."""
     table = run.collector.table()
-    tag = mask_cache.split_name(split)
-    results = ImputationResults(
-        scores=tuple(imputation_scores.score(table, n_boot=bootstrap, seed=seed, split=tag)),
+    split, seed, n_boot = config["split"], config["seed"], config["bootstrap"]
+    return ImputationResults(
+        scores=tuple(imputation_scores.score(table, n_boot=n_boot, seed=seed, split=split)),
         errors=table,
         by_method=run.metrics(split),
         method_names=given,
         split=split,
         seed=seed,
-        n_days=n_days,
-        n_boot=bootstrap,
-        n_samples=cases.n_evaluated,
-        substituted={m: int(sum(run.substituted[m, s].sum() for s in scenarios)) for m in methods},
-        skipped={**_days_left_out(days, members, split, cases), **run.skipped},
+        n_days=config["n_days"],
+        n_boot=n_boot,
+        n_samples=run.cases.n_evaluated,
+        substituted={m: int(sum(run.substituted[m, s].sum() for s in run.scenarios)) for m in run.methods},
+        skipped={**left_out, **run.skipped},
         seconds={m: round(s, 3) for m, s in run.seconds.items()},
-        config={
-            "methods": list(methods), "data_dir": str(data_dir), "split": split, "n_days": n_days,
-            "scenarios": list(scenarios), "max_samples": max_samples, "bootstrap": bootstrap, "seed": seed,
-            "mask_dir": None if mask_dir is None else str(mask_dir), "mask_seed": mask_seed,
-            "batch_days": batch_days, "gallery_days": gallery_days,
-        },
+        config=config,
         versions=_versions(),
-        provenance=getattr(days, "meta", {}).get("provenance", {}),
+        provenance=getattr(run.cases.days, "meta", {}).get("provenance", {}),
         gallery=run.gallery.arrays(),
-    )  # fmt: skip
-    if output_dir is not None:
-        results.save(output_dir)
-    return results
+    )
 
 
 def _versions() -> dict[str, str]:
@@ -159,13 +168,7 @@ def _named_methods(method: Any, name: str | None) -> dict[str, Any]:
 
 
 def _checked(
-    scenarios: Sequence[str],
-    *,
-    split: str,
-    n_days: int,
-    max_samples: int | None,
-    bootstrap: int,
-    batch_days: int,
+    scenarios: Sequence[str], *, split: str, n_days: int, least: dict[str, tuple[int | None, int]]
 ) -> tuple[str, ...]:
     """The scenarios in benchmark order, after a look at every argument."""
     wanted = (scenarios,) if isinstance(scenarios, str) else tuple(scenarios)
@@ -178,13 +181,9 @@ def _checked(
         raise ConfigError(f"split {split!r}: expected test or validation")
     if not 1 <= n_days <= MAX_DAYS:
         raise ConfigError(f"n_days: expected 1 to {MAX_DAYS}, got {n_days}")
-    for name, value, least in (
-        ("max_samples", max_samples, 1),
-        ("bootstrap", bootstrap, 0),
-        ("batch_days", batch_days, 1),
-    ):
-        if value is not None and value < least:
-            raise ConfigError(f"{name}: expected at least {least}, got {value}")
+    for name, (value, smallest) in least.items():
+        if value is not None and value < smallest:
+            raise ConfigError(f"{name}: expected at least {smallest}, got {value}")
     return tuple(s for s in ALL if s in wanted)
 
 

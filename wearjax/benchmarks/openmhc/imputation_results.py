@@ -105,14 +105,15 @@ class ImputationResults:
         raise ConfigError(f"no {metric} of {method!r} for scope {scope!r}")
 
     def summary(self) -> str:
-        """A text table: one row a method, skills in percent with 95 % intervals."""
+        """A text table: one row a method, skills in percent, the overall one with its 95 % interval."""
         scopes = ("overall", "semantic", *(f"cat:{b}" for b in BUCKETS))
         at = {(s.method, s.metric, s.scope): s for s in self.scores}
         lines = [("method", "rank", *(s.removeprefix("cat:") for s in scopes), "fair", "fallback")]
         for method in self.errors.methods:
             rank = at.get((method, RANK, "overall"))
-            cells = [_percent(at.get((method, SKILL, scope))) for scope in scopes]
-            cells.append(_percent(at.get((method, FAIR_SKILL, "overall"))))
+            skills = [at.get((method, SKILL, scope)) for scope in scopes]
+            cells = [_percent(found, interval=found is skills[0]) for found in skills]
+            cells.append(_percent(at.get((method, FAIR_SKILL, "overall")), interval=False))
             shown = "-" if rank is None else f"{rank.point:.2f}"
             lines.append((method, shown, *cells, f"{self.fallback_rates[method]:.2%}"))
         widths = [max(len(row[i]) for row in lines) for i in range(len(lines[0]))]
@@ -224,11 +225,11 @@ class ImputationResults:
         }
 
 
-def _percent(score: Score | None) -> str:
+def _percent(score: Score | None, *, interval: bool) -> str:
     if score is None:
         return "-"
     centre = score.point if math.isnan(score.mean) or score.metric == FAIR_SKILL else score.mean
-    if math.isnan(score.ci_lo):
+    if not interval or math.isnan(score.ci_lo):
         return f"{100 * centre:.1f}"
     return f"{100 * centre:.1f} [{100 * score.ci_lo:.1f}, {100 * score.ci_hi:.1f}]"
 

@@ -57,7 +57,7 @@ def fit(batches: Iterable[Float32[np.ndarray, "batch channel=19 time"]]) -> Fall
     return FallbackStatistics(stds.astype(np.float32), fill.astype(np.float32))
 
 
-def fit_days(days: Days, indices: Sequence[int]) -> FallbackStatistics:
+def fit_days(days: Days, indices: Sequence[int] | np.ndarray) -> FallbackStatistics:
     """`fit` on days of a store."""
     return fit(statistical.day_batches(days, indices))
 

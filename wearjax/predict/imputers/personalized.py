@@ -219,7 +219,12 @@ def imputer(name: str, train: TrainStatistics, evaluated: EvaluatedDays) -> Impu
     return _CLASSES[name](train, evaluated)
 
 
-def build(name: str, days: Days, train_indices: Sequence[int], evaluated_indices: Sequence[int]) -> Imputer:
+def build(
+    name: str,
+    days: Days,
+    train_indices: Sequence[int] | np.ndarray,
+    evaluated_indices: Sequence[int] | np.ndarray,
+) -> Imputer:
     """A personalised baseline from a store: fitted on the train days, for the days of one evaluated split.
 
     `evaluated_indices` are store indices in split-local order, so that `sample_indices` count along them.

@@ -220,24 +220,25 @@ def imputer(name: str, statistics: TrainStatistics) -> Imputer:
     return TemporalImputer(by_minute) if name.startswith("temporal") else ConstantImputer(by_channel)
 
 
-def build(name: str, days: Days, indices: Sequence[int]) -> Imputer:
+def build(name: str, days: Days, indices: Sequence[int] | np.ndarray) -> Imputer:
     """One baseline, fitted on the days at `indices`; see `build_all` for several."""
     return build_all((name,), days, indices)[name]
 
 
-def build_all(names: Iterable[str], days: Days, indices: Sequence[int]) -> dict[str, Imputer]:
+def build_all(names: Iterable[str], days: Days, indices: Sequence[int] | np.ndarray) -> dict[str, Imputer]:
     """Several baselines from one fit, so that the training days are read as few times as possible."""
     names = tuple(names)
     statistics = fit_days(days, indices, with_modes=any(name.endswith("mode") for name in names))
     return {name: imputer(name, statistics) for name in names}
 
 
-def fit_days(days: Days, indices: Sequence[int], *, with_modes: bool = True) -> TrainStatistics:
+def fit_days(days: Days, indices: Sequence[int] | np.ndarray, *, with_modes: bool = True) -> TrainStatistics:
     """`fit` on days of a store."""
     return fit(lambda: day_batches(days, indices), with_modes=with_modes)
 
 
-def day_batches(days: Days, indices: Sequence[int], size: int = _DAYS_AT_ONCE) -> Iterator[Data]:
+def day_batches(days: Days, indices: Sequence[int] | np.ndarray, size: int = _DAYS_AT_ONCE) -> Iterator[Data]:
     """The days at `indices` in order, in batches that fit in memory."""
-    for start in range(0, len(indices), size):
-        yield days.batch(indices[start : start + size])
+    chosen = [int(index) for index in indices]
+    for start in range(0, len(chosen), size):
+        yield days.batch(chosen[start : start + size])
