@@ -1,4 +1,4 @@
-"""LSM-2 on single days at the published size: masked autoencoding of 2,736 ten-minute tokens (Xu et al. 2025)."""
+"""LSM-2 on single days at the published size: masked autoencoding of ten-minute tokens (Xu et al. 2025)."""
 
 from wearjax.models.lsm2 import LSM2Config
 from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig

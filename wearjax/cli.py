@@ -157,6 +157,7 @@ def pretrain(
     """
 
     def run(overrides: list[str]) -> None:
+        from wearjax.convert import bundle as bundles
         from wearjax.train import config as configs
         from wearjax.train import loop
 

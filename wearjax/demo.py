@@ -62,7 +62,7 @@ def run(
     if steps is not None:
         config = replace(config, loop=replace(config.loop, steps=steps))
     say(f"Training a small LSM-2 for {config.loop.steps} steps")
-    trained = loop.pretrain(config, data_dir=out / "days", out=out / "run", force=force)
+    trained = loop.pretrain(config, data_dir=out / "days", out=out / "run", force=force, bundles=bundles)
     clock.lap("training")
 
     say("Scoring six statistical imputers and LSM-2 on six masking scenarios")

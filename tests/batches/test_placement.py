@@ -33,7 +33,9 @@ def test_mesh_axes(mesh):
 
 def test_batch_size_must_divide():
     placement.check_divisible(16, 8)
-    with pytest.raises(ConfigError, match="data.batch_size 20 does not divide by the 8 devices; use e.g. 16"):
+    with pytest.raises(
+        ConfigError, match=r"data\.batch_size 20 does not divide by the 8 devices; use e.g. 16"
+    ):
         placement.check_divisible(20, 8)
 
 

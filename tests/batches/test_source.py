@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_a_range_does_not_depend_on_how_it_is_asked_for(n, cuts):
     cuts = sorted(cuts)
     whole = source.EpochOrder(n, seed=5).positions(cuts[0], cuts[-1])
     order = source.EpochOrder(n, seed=5)
-    backwards = [order.positions(a, b) for a, b in list(zip(cuts, cuts[1:], strict=False))[::-1]]
+    backwards = [order.positions(a, b) for a, b in list(itertools.pairwise(cuts))[::-1]]
     np.testing.assert_array_equal(np.concatenate(backwards[::-1]), whole)
 
 

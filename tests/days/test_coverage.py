@@ -96,7 +96,7 @@ def test_window_holds_most_days_of_all_windows(ordinals):
 
 def test_saved_table_comes_back(tmp_path):
     table = coverage.coverage(Listed([("a", "2024-01-01", measured(90)), ("é", "2024-01-03", measured(30))]))
-    coverage.save(tmp_path / "coverage.npz", table)
+    coverage.save(table, tmp_path / "coverage.npz")
     loaded = coverage.load(tmp_path / "coverage.npz")
     assert loaded.keys() == table.keys()
     for name, value in table.items():
@@ -150,3 +150,24 @@ def test_wear_summary_tells_each_reason_once():
     assert summary.wear_hours == (11.25, 17.5, 23.25)
     assert dict(summary.rows())["sources"] == "synthetic 4"
     assert coverage.wear_summary(days, [0]).retained == 1
+
+
+def test_description_has_titled_rows_with_equal_keys():
+    days = Listed([("a", "2024-01-01", measured(144)), ("b", "2024-01-02", measured(0))])
+    tally = {"skipped": [{"measure": "HR", "reason": "zero", "count": 1200}], "notes": ["n"]}
+    days.meta = {"provenance": {"import": tally}}
+    described = dict(coverage.describe(days))
+    assert list(described) == ["Days", "Channels", "Left out by the import", "Notes"]
+    for rows in described.values():
+        assert all(row.keys() == rows[0].keys() for row in rows)
+    assert described["Channels"][HEART_RATE] == {
+        "channel": "watch_hr",
+        "unit": "beats/s",
+        "minutes measured": "5.0%",
+        "days with data": "1",
+    }
+    assert described["Left out by the import"] == [
+        {"records": "HR", "left out because": "zero", "count": "1,200"}
+    ]
+    del days.meta
+    assert [title for title, _ in coverage.describe(days)] == ["Days", "Channels"]

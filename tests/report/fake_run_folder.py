@@ -115,6 +115,9 @@ def score_rows(methods, rng):
         for scope in scopes[:12]:
             rank = 1 + order.index(method) + rng.uniform(-0.3, 0.3)
             rows.append((method, "rank", scope, 3, rank, rank + 0.01, 0.05, rank - 0.1, rank + 0.12, 1000))
+        for scope in ("overall", "age_group", "sex"):
+            fair = 0.0 if method == "locf" else methods[method] / 2
+            rows.append((method, "fair_skill", scope, 4, fair, fair, 0.1, fair - 0.2, fair + 0.2, 1000))
     return rows
 
 
@@ -151,7 +154,7 @@ def write_coverage(folder, rng, participants=24, days=60):
         "participants": np.asarray([f"P{i:03d}" for i in range(participants)]),
         "first_date": "2024-03-01",
     }
-    coverage.save(folder / "coverage.npz", table)
+    coverage.save(table, folder / "coverage.npz")
 
 
 def write_gallery(
@@ -168,7 +171,7 @@ def write_gallery(
         f"imputed/{m}": np.stack([impute(m, v, t, rng) for v, t in zip(values, target, strict=True)])
         for m in methods
     }
-    np.savez_compressed(
+    np.savez(
         folder / "predictions" / "gallery.npz",
         values=values, target=target, scenario=np.asarray(chosen),
         participant=np.asarray([participant.format(i // 2) for i in range(days)]),
@@ -216,7 +219,8 @@ def write_imputation(
         folder, rng, methods=("lsm2",), days=days, participant=participant, truth=False, scenarios=("impute",)
     )
     results = {
-        "kind": "impute", "n_samples": 40, "n_participants": 3, "filled_cells": 412345,
+        "kind": "impute", "n_days": 40, "n_participants": 3,
+        "filled_cells": {"watch_hr": 412_000, "iphone_steps": 345},
         "versions": {"wearjax": "0.1.0"},
         "import": {
             "source": "apple_health", "absent": "zero-when-recording",

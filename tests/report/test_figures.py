@@ -66,6 +66,23 @@ def test_lonely_minutes_are_drawn():
     assert y[0] == 1.0
 
 
+def test_lines_run_through_a_given_stretch():
+    values = np.full(1440, np.nan)
+    values[[3, 5, 9]] = (1.0, 2.0, 3.0)
+    lines = []
+
+    class Axes:
+        def plot(self, x, y, **style):
+            lines.append((x.tolist(), y.tolist()))
+
+    day_figure._line(Axes(), values, [(3, 6), (9, 10)])
+    ((x, y),) = lines
+    assert x[:2] == [3.5, 5.5]
+    assert y[:2] == [1.0, 2.0]
+    assert np.isnan(x[2])
+    assert x[3:5] == [8.3, 10.7]
+
+
 def test_shade_joins_over_unmeasured_minutes_only():
     target = np.asarray([0, 1, 0, 1, 0, 1, 0, 0], bool)
     unmeasured = np.asarray([1, 0, 1, 0, 0, 0, 1, 1], bool)
@@ -138,4 +155,4 @@ def test_words_between_tags_stay_as_they_are(run):
     names = ["1.23456", ' id="x" href="#y"', "font: 8px 'a'", "-->"]
     table = dict(run.coverage) | {"participants": np.asarray(names), "participant_day": np.zeros((4, 3))}
     texts = [t.text for t in parsed(figures.participant_days(table, name="w")).iter("text")]
-    assert {words.plain(name, 14) for name in names} <= set(texts)
+    assert {words.short(name, 16) for name in names} <= set(texts)

@@ -82,3 +82,9 @@ def test_channels_are_distinct_ordered_and_never_empty_panels(seed, missing, hid
 def test_day_without_any_value_has_no_panels_to_choose():
     values = np.full((N_CHANNELS, 1440), np.nan, np.float32)
     assert gallery.choose_channels(values, np.zeros_like(values, bool)) == []
+
+
+def test_flat_flags_give_way_to_channels_that_move():
+    days = made(["random_noise"])
+    flat = [c for c in range(9, N_CHANNELS) if c != INDEX["workout_running"]]
+    assert not set(gallery.choose_channels(days.values[0], days.target[0])) & set(flat)

@@ -80,6 +80,8 @@ def test_page_says_what_was_measured(evaluated):
     assert "model.patch" in words
     assert "10, 30" in words
     assert "jax" in words
+    assert "Fair skill" in words
+    assert "Age group" in words
     assert text.count('class="day"') == 6
     for section in ("skill", "scenarios", "days", "coverage", "training", "counts", "settings"):
         assert f'<section id="{section}">' in text
@@ -93,7 +95,7 @@ def test_figures_show_display_units(evaluated):
 
 
 def test_same_folder_gives_the_same_bytes(tmp_path):
-    folder = fake_run_folder.write_evaluation(tmp_path / "run", days=1, methods={"lsm2": 0.4, "locf": 0.0})
+    folder = fake_run_folder.write_imputation(tmp_path / "run", days=1)
     once, again = (page.write_report(folder, tmp_path / f"{name}.html").read_bytes() for name in "ab")
     assert once == again
 
@@ -136,6 +138,9 @@ def test_filled_recordings_have_no_scores_but_their_import(tmp_path):
     assert "third-party source" in words
     assert "500" in words
     assert "Steps without a device were left out." in words
+    assert "Minutes filled, by channel" in words
+    assert "412,000" in words
+    assert "days seen at once" not in words
 
 
 SAID_WHEN_ABSENT = {

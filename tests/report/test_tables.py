@@ -81,8 +81,10 @@ def test_methods_and_skips_are_listed_with_their_counts():
     assert tables.scenario_counts(one)[0][2:] == ("5", "9")
 
 
-@pytest.mark.parametrize("nest", [lambda tally: tally, lambda tally: {"tally": tally}])
-def test_import_counts_are_found_at_both_depths(nest):
+@pytest.mark.parametrize(
+    "nest", [lambda tally: tally, lambda tally: {"tally": tally}, lambda tally: {"import": tally}]
+)
+def test_import_counts_are_found_at_each_depth(nest):
     tally = {"read": {"HR": 10}, "used": {"watch_hr": 9}, "notes": ["n"]}
     tally["skipped"] = [{"measure": "HR", "reason": "zero", "count": 1}]
     found = tables.import_counts(run([], results={"import": {"source": "fitbit", **nest(tally)}}))
@@ -119,3 +121,16 @@ def test_percent_rounds_and_never_says_minus_zero(value):
     text = tables.percent(value)
     assert abs(float(text.replace("−", "-")) - 100 * value) <= (0.5001 if abs(value) >= 0.999 else 0.0501)
     assert text not in ("−0.0", "−0", "-0.0")
+
+
+def test_fair_skill_has_its_own_table():
+    fair = [score("lsm2", s, 0.2, metric="fair_skill", low=0.1, high=0.3) for s in ("sex", "overall")]
+    rows = tables.entries([run([*SCORES, *fair])])
+    assert tables.fair_scopes(rows) == ["overall", "sex"]
+    table = tables.skill_table(rows, ["overall"], metric=tables.FAIR_SKILL)
+    assert [(entry.label, cells[0].value, cells[0].rank) for entry, cells in table.rows] == [
+        ("lsm2", "20.0", ""),
+        ("locf", "0.0", ""),
+        ("mean", "–", ""),
+    ]
+    assert "sex" not in tables.headline_scopes(rows) + tables.scenario_scopes(rows)

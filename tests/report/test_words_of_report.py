@@ -35,3 +35,9 @@ def test_colours_stay_with_a_method():
     variants = words.colours(["lsm2 · a", "lsm2 · b"])
     assert variants["lsm2 · a"] == alone["lsm2"] != variants["lsm2 · b"]
     assert len(words.colours([f"m{i}" for i in range(30)])) == 30
+
+
+def test_long_ids_keep_their_end():
+    assert words.short("synthetic-000012", 12) == "synt…-000012"
+    assert words.short("abc", 12) == "abc"
+    assert all(len(words.short("x" * n, 16)) <= 16 for n in range(40))

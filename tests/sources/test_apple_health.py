@@ -332,7 +332,9 @@ def test_workouts_of_the_ten_types_and_others(tmp_path):
     days = read(
         tmp_path,
         workout(f"{DAY} 17:00", f"{DAY} 17:30", "Running", inside=statistics + pause + parts),
-        workout(f"{DAY} 17:05", f"{DAY} 17:40", "Running", source="Strava"),
+        workout(
+            f"{DAY} 17:05", f"{DAY} 17:40", "Running", source="Strava", inside=element("X", {}, by_hand())
+        ),
         workout(f"{DAY} 18:00", f"{DAY} 18:10", "MixedMetabolicCardioTraining"),
         workout(f"{DAY} 19:00", f"{DAY} 19:10", "Other"),
         workout(f"{DAY} 20:00", f"{DAY} 20:10", "Swimming"),
@@ -452,6 +454,18 @@ def test_a_day_worn_with_heart_rate_every_few_minutes_is_retained(tmp_path):
     nonwear = np.array([day.nonwear_minutes for day in days.values()])
     assert nonwear.tolist() == [180, 1380]
     assert clean.enough_wear(nonwear).tolist() == [True, False]
+
+
+def test_beats_inside_a_record_are_no_records(tmp_path):
+    tally = Tally()
+    beats = element("InstantaneousBeatsPerMinute", {"bpm": "60", "time": "10:00:00.12"})
+    inside = element("HeartRateVariabilityMetadataList", {}, beats * 3)
+    kind = "HKQuantityTypeIdentifierHeartRateVariabilitySDNN"
+    variability = record(kind, f"{DAY} 10:00", f"{DAY} 10:01", 40, unit="ms", inside=inside)
+    days = read(tmp_path, variability, steps(f"{DAY} 10:00", f"{DAY} 10:01", 7), tally=tally)
+    assert tally.read == {"HeartRateVariabilitySDNN": 1, "StepCount": 1}
+    assert total(days[DAY], "watch_steps") == 7
+    balance(tally)
 
 
 def test_an_export_without_records_has_no_days(tmp_path):

@@ -42,7 +42,9 @@ def test_a_zip_by_content_whatever_its_names(tmp_path, name):
             f"{folder}/export_cda.xml": b"<?xml version='1.0'?><ClinicalDocument/><ClinicalDocument/>",
             f"{folder}/workout-routes/route.gpx": b"<gpx>" + b"7" * 100_000 + b"</gpx>",
             name: XML,
-            "__MACOSX/apple_health_export/._eksport.xml": b"\x00\x05\x16\x07" + XML * 3,
+            "__MACOSX/apple_health_export/._eksport.xml": b"\x00\x05\x16\x07"
+            + XML.replace(b"30", b"99")
+            + b" " * 9999,
         },
     )
     assert steps_of(path) == 30

@@ -6,13 +6,13 @@ import pytest
 import toy_pretraining
 
 from wearjax.batches import placement
-from wearjax.train import optimizer, step
+from wearjax.train import checkpoint, optimizer, step
 from wearjax.train import state as states
 
 STEPS = 4
 
 
-def batches(n=STEPS, *, nan=False):
+def batches(n=STEPS):
     rng = np.random.default_rng(0)
     for _ in range(n):
         values = rng.normal(50, 20, (16, 19, 1440)).astype(np.float32)
@@ -53,6 +53,16 @@ def single():
 
 def test_a_second_step_never_compiles(single):
     harness, _, _ = single
+    assert harness.step._cache_size() == 1
+
+
+def test_a_restored_state_does_not_compile_either(single, tmp_path):
+    harness, state, _ = single
+    with checkpoint.Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(state, step=STEPS, config={}, progress={})
+        checkpoints.wait()
+        got, _ = checkpoints.restore(states.abstract(harness.make, harness.everywhere))
+    harness.step(got, placement.place(next(batches(1)), harness.split))
     assert harness.step._cache_size() == 1
 
 

@@ -47,7 +47,10 @@ def test_loading_by_path_and_by_name(tiny):
     [
         ("x = 1", "has no function get_config"),
         ("def get_config(): return 3", "returned int, expected PretrainConfig"),
-        ("def get_config(): return OptimizerConfig(weight_decy=1)", r"OptimizerConfig has no field 'weight_decy' \(did you mean weight_decay\?\)"),
+        (
+            "def get_config(): return OptimizerConfig(weight_decy=1)",
+            r"OptimizerConfig has no field 'weight_decy' \(did you mean weight_decay\?\)",
+        ),
         ("def get_config(): return LoopConfig(steps=0)", "loop.steps: must be at least 1, got 0"),
         ("def get_config(): return 1 / 0", "ZeroDivisionError: division by zero"),
         ("def get_config(:", "SyntaxError"),
@@ -72,8 +75,9 @@ def test_unknown_name_lists_what_there_is():
 def test_overrides_by_dotted_name(tiny):
     got = configs.override(
         tiny,
-        ["--loop.steps", "7", "--model.encoder-depth=3", "--optimizer.clip_norm", "0.5", "--data.retained_only", "False",
-         "--loop.writers", "tensorboard", "wandb", "--loop.validate-every", "None", "--name", "other"],
+        ["--loop.steps", "7", "--model.encoder-depth=3", "--optimizer.clip_norm", "0.5",
+         "--data.retained_only", "False", "--loop.writers", "tensorboard", "wandb",
+         "--loop.validate-every", "None", "--name", "other"],
     )  # fmt: skip
     assert got.loop.steps == 7
     assert got.model.encoder_depth == 3
@@ -143,7 +147,8 @@ def test_json_form_needs_a_name():
 def test_json_form_is_faithful(seed, batch, rate, clip, steps, writers):
     config = PretrainConfig(
         "x", seed, DataConfig(batch_size=batch), LSM2Config(remat="full"),
-        OptimizerConfig(learning_rate=rate, clip_norm=clip), LoopConfig(steps=steps, epochs=2.5, writers=writers),
+        OptimizerConfig(learning_rate=rate, clip_norm=clip),
+        LoopConfig(steps=steps, epochs=2.5, writers=writers),
     )  # fmt: skip
     assert configs.from_dict(json.loads(json.dumps(configs.to_dict(config)))) == config
 
@@ -152,8 +157,9 @@ def test_json_form_is_faithful(seed, batch, rate, clip, steps, writers):
     "make",
     [
         lambda: LoopConfig(), lambda: LoopConfig(epochs=0.0), lambda: LoopConfig(steps=1, log_every=0),
-        lambda: DataConfig(batch_size=0), lambda: DataConfig(workers=-1), lambda: OptimizerConfig(learning_rate=0.0),
-        lambda: OptimizerConfig(beta2=1.0), lambda: OptimizerConfig(weight_decay=-1.0), lambda: PretrainConfig("x", seed=-1),
+        lambda: DataConfig(batch_size=0), lambda: DataConfig(workers=-1),
+        lambda: OptimizerConfig(learning_rate=0.0), lambda: OptimizerConfig(beta2=1.0),
+        lambda: OptimizerConfig(weight_decay=-1.0), lambda: PretrainConfig("x", seed=-1),
     ],
 )  # fmt: skip
 def test_impossible_values(make):

@@ -36,5 +36,5 @@ def test_no_day_to_train_on(store, tmp_path):
         ConfigError, match="no day in the train split that passes the wear-time and variance filters"
     ):
         data.open_training_days(copy, DataConfig())
-    with pytest.raises(ConfigError, match="no day in the train split$"):
+    with pytest.raises(ConfigError, match=r"no day in the train split$"):
         data.open_training_days(copy, DataConfig(retained_only=False))

@@ -25,7 +25,8 @@ class Memory:
 def ledger(tmp_path, *, log_every=2, last_step=5, **options):
     memory = Memory()
     made = metrics.Ledger(
-        [memory], run_dir=tmp_path, log_every=log_every, last_step=last_step, batch_size=4, clock=metrics.Clock(), **options
+        [memory], run_dir=tmp_path, log_every=log_every, last_step=last_step, batch_size=4,
+        clock=metrics.Clock(), **options,
     )  # fmt: skip
     return made, memory
 

@@ -31,7 +31,7 @@ def test_the_same_configuration_opens_with_its_facts(run):
 def test_how_may_change_and_what_may_not(run):
     assert run_folder.open_run(run, changed("data", workers=4), force=False)
     assert run_folder.open_run(run, changed("loop", devices=2), force=False)
-    with pytest.raises(ConfigError, match="with data.batch_size 8, now 16; pass --force"):
+    with pytest.raises(ConfigError, match=r"with data\.batch_size 8, now 16; pass --force"):
         run_folder.open_run(run, changed("data", batch_size=16), force=False)
 
 

@@ -16,13 +16,13 @@ from wearjax.days.store import Days
 class Loader:
     """Iterator over `ShuffledBatches` from a given step; close it (or use `with`) to end its threads.
 
-    The batch of a step depends on nothing but the seed, the batch size and the step: not on workers, read-ahead
-    or where iteration began. So the position to save is one number, step × batch size.
+    The batch of a step depends on nothing but the seed, the batch size and the step: not on workers,
+    read-ahead or where iteration began. So the position to save is one number, step × batch size.
 
     Args:
         start: step of the first batch.
-        workers: reading processes; 0 reads in a thread, which is enough for a memory-mapped store. Scripts that
-            use processes need the `if __name__ == "__main__"` guard, since workers import the main module.
+        workers: reading processes; 0 reads in a thread, which is enough for a memory-mapped store. A script
+            that uses processes needs the `if __name__ == "__main__"` guard, since workers import it.
         read_ahead: batches kept ready (per reading process).
     """
 
@@ -40,7 +40,7 @@ class Loader:
             )
         else:
             iterable = dataset.to_iter_dataset(threaded)
-        self._iterator = iter(iterable)
+        self._iterator: Iterator[Batch] = iter(iterable)
         self._shared_memory = workers > 0
 
     def __iter__(self) -> Iterator[Batch]:
@@ -48,8 +48,10 @@ class Loader:
 
     def __next__(self) -> Batch:
         batch = next(self._iterator)
-        # Workers answer in shared memory that Grain frees with its array object; JAX may alias what it is given.
-        return {name: np.array(rows) for name, rows in batch.items()} if self._shared_memory else batch
+        if not self._shared_memory:
+            return batch
+        # Grain frees shared memory with its array object, and JAX may alias what it is given.
+        return {name: np.array(rows) for name, rows in batch.items()}
 
     def __enter__(self) -> Loader:
         return self
@@ -59,7 +61,9 @@ class Loader:
 
     def close(self) -> None:
         """Ends reading threads and processes."""
-        self._iterator.close()
+        iterator, self._iterator = self._iterator, iter(())
+        if hasattr(iterator, "close"):  # a closed loader holds a plain, empty iterator
+            iterator.close()
 
 
 def fixed_subset(indices: Int64[np.ndarray, "day"], *, size: int, seed: int) -> Int64[np.ndarray, "chosen"]:

@@ -1,7 +1,8 @@
 """Batches as a Grain data source: element `step` is a whole batch, read in one call.
 
-Asking for whole batches keeps Python out of the per-day path: the permutation is a NumPy gather and the values
-are copied once, from the memory map into the batch. No JAX here, so that reading processes never touch a device.
+Asking for whole batches keeps Python out of the per-day path: the permutation is a NumPy gather and the
+values are copied once, from the memory map into the batch. No JAX here, so that reading processes never touch
+a device.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ class EpochOrder:
 
 
 class ShuffledBatches:
-    """Random-access source of shuffled batches of fixed size (satisfies `grain.sources.RandomAccessDataSource`).
+    """Random-access Grain source of shuffled batches of fixed size.
 
-    Element s holds positions s·B .. (s+1)·B − 1 of the endless order, hence depends on (seed, s, B) only. With
-    several processes each takes its contiguous rows, so that the global batch is the same for any process count.
+    Element s holds positions s·B .. (s+1)·B − 1 of the endless order, hence depends on (seed, s, B) only.
+    With several processes each takes its contiguous rows, so that the global batch is the same for any
+    process count.
 
     Args:
         days: the store; picklable stores carry only their path to reading processes.

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from wearjax.channels import HOURS_PER_DAY, MINUTES_PER_DAY, N_CHANNELS
+from wearjax.channels import CHANNELS, HOURS_PER_DAY, MINUTES_PER_DAY, N_CHANNELS
 from wearjax.days import clean
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError, StoreError
 
 PARTICIPANTS_MAX = 80
 CALENDAR_DAYS_MAX = 120
+DESCRIBED_DAYS_MAX = 1000
 _MINUTES_PER_HOUR = MINUTES_PER_DAY // HOURS_PER_DAY
 
 
@@ -108,7 +109,7 @@ def _fullest_window(ordinals: np.ndarray) -> tuple[int, int]:
     return int(starts[np.argmax(inside)]), width
 
 
-def save(path: str | os.PathLike, table: dict[str, Any]) -> None:
+def save(table: dict[str, Any], path: str | os.PathLike) -> None:
     """Writes `coverage.npz`; arrays and strings only, so that it opens without pickle."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.partial-{os.getpid()}.npz")
@@ -233,3 +234,37 @@ def wear_summary(days: Days, indices: Sequence[int] | Int[np.ndarray, "day"] | N
         wear_hours=(float(quartiles[0]), float(quartiles[1]), float(quartiles[2])),
         sources=dict(sorted(Counter(days.source(int(i)) for i in chosen).items())),
     )
+
+
+def describe(days: Days) -> list[tuple[str, list[dict[str, str]]]]:
+    """Titled tables for `wearjax data inspect`; the rows of a table share their keys, which are its headings.
+
+    Wear and dates come from the whole index, channel shares from at most 1000 days spread over the set, and
+    what the import left out from the provenance of the store.
+    """
+    chosen = np.unique(np.linspace(0, len(days) - 1, min(len(days), DESCRIBED_DAYS_MAX)).astype(np.int64))
+    table = coverage(days, chosen)
+    sample = "" if len(chosen) == len(days) else f", in {len(chosen):,} days spread over the set"
+    shares = table["channel_hour"].mean(axis=1)
+    tables = [
+        ("Days", [{"fact": name, "value": value} for name, value in wear_summary(days).rows()]),
+        (
+            f"Channels{sample}",
+            [
+                {
+                    "channel": c.name,
+                    "unit": c.unit,
+                    "minutes measured": f"{share:.1%}",
+                    "days with data": f"{n:,}",
+                }
+                for c, share, n in zip(CHANNELS, shares, table["channel_days"], strict=True)
+            ],
+        ),
+    ]
+    imported = getattr(days, "meta", {}).get("provenance", {}).get("import", {})
+    skipped = [
+        {"records": str(row["measure"]), "left out because": str(row["reason"]), "count": f"{row['count']:,}"}
+        for row in imported.get("skipped", [])
+    ]
+    notes = [{"note": str(note)} for note in imported.get("notes", [])]
+    return tables + [(t, rows) for t, rows in (("Left out by the import", skipped), ("Notes", notes)) if rows]

@@ -129,13 +129,13 @@ def _plausible(values: Float32[np.ndarray, "batch channel=19 time"]) -> np.ndarr
 
 
 def _write_gallery(folder: Path, days: Days, filled: DayStore, method: str) -> None:
-    """Saves a few days, spread over the store, where something was measured and something was filled."""
-    share = np.asarray([np.mean(~np.isnan(days.values(i))) for i in _spread(len(days), 200)])
-    candidates = _spread(len(days), 200)[np.argsort(-np.minimum(share, 1 - share), kind="stable")]
-    chosen = np.sort(candidates[:GALLERY_DAYS])
+    """Saves a few days, spread over the store, whose channels are partly measured and partly filled."""
+    candidates = _spread(len(days), 200)
+    measured = np.asarray([np.mean(~np.isnan(days.values(i)), axis=1) for i in candidates])
+    mixed = np.minimum(measured, 1 - measured).sum(axis=1)
+    chosen = np.sort(candidates[np.argsort(-mixed, kind="stable")[:GALLERY_DAYS]])
     values = days.batch(chosen)
     (folder / "predictions").mkdir()
-    # The store sorts by participant and date, as every store does, so positions agree.
     arrays = {
         "values": values,
         "target": np.isnan(values),

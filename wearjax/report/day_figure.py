@@ -64,7 +64,8 @@ def _day_panel(
     channel = CHANNELS[c]
     truth = gallery.values[position, c] * channel.display_scale
     target = gallery.target[position, c]
-    spans = [(start, stop - start) for start, stop in _runs(_joined(target, np.isnan(truth)))]
+    regions = _runs(_joined(target, np.isnan(truth)))
+    spans = [(start, stop - start) for start, stop in regions]
     ax.broken_barh(
         spans, (0, 1), transform=ax.get_xaxis_transform(), color=words.SHADE_COLOUR, linewidth=0, zorder=0
     )
@@ -81,7 +82,8 @@ def _day_panel(
     for turn, method in reversed(list(enumerate(methods))):
         guess = gallery.imputed[method][position, c] * channel.display_scale
         guess = np.where(target, guess, np.nan)
-        _line(ax, guess, color=colours[method], linewidth=1.3, linestyle=_DASHES[turn], zorder=5 - turn)
+        style = {"color": colours[method], "linewidth": 1.3, "linestyle": _DASHES[turn], "zorder": 5 - turn}
+        _line(ax, guess, regions, **style)
         limits.append(guess)
     _line(ax, np.where(target, np.nan, truth), color=words.OBSERVED_COLOUR, linewidth=0.75, zorder=6)
     ax.set_ylim(*_limits(limits, binary=not channel.is_continuous))
@@ -107,17 +109,19 @@ def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _line(ax: Any, values: np.ndarray, **style: Any) -> None:
-    """One path with gaps; a minute between two gaps becomes a short dash instead of nothing."""
+def _line(
+    ax: Any, values: np.ndarray, stretches: Sequence[tuple[int, int]] | None = None, **style: Any
+) -> None:
+    """One path, broken between stretches (of finite values, unless given); a lone minute becomes a dash."""
     xs: list[np.ndarray] = []
     ys: list[np.ndarray] = []
     gap = np.asarray([np.nan])
-    for start, stop in _runs(np.isfinite(values)):
-        minutes = np.arange(start, stop) + 0.5
-        segment = values[start:stop]
-        if stop - start == 1:
-            minutes, segment = minutes + np.asarray([-1.2, 1.2]), np.repeat(segment, 2)
-        xs += [minutes, gap]
+    for start, stop in _runs(np.isfinite(values)) if stretches is None else stretches:
+        minutes = start + np.flatnonzero(np.isfinite(values[start:stop]))
+        segment, middle = values[minutes], minutes + 0.5
+        if len(minutes) == 1:
+            middle, segment = middle + np.asarray([-1.2, 1.2]), np.repeat(segment, 2)
+        xs += [middle, gap]
         ys += [segment, gap]
     if xs:
         style = {"solid_joinstyle": "round", "solid_capstyle": "round", **style}

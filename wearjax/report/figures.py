@@ -38,7 +38,7 @@ def scenario_bars(
                 _bar(ax, y, entry, scope, colours[entry.label], low)
             ax.set_xlim(100 * (low - (room if low < 0 else 0)), 100 * (high + room))
             ax.tick_params(axis="y", length=0)
-        axes[0].set_yticks(range(len(rows)), [words.plain(r.label, 28) for r in rows])
+        axes[0].set_yticks(range(len(rows)), [words.short(r.label, 28) for r in rows])
         axes[0].set_ylim(len(rows) - 0.4, -0.6)
         for ax in axes[len(scopes) :]:
             ax.set_visible(False)
@@ -107,7 +107,7 @@ def channel_hours(table: Mapping[str, Any], *, name: str) -> str:
 def participant_days(table: Mapping[str, Any], *, name: str) -> str:
     """Heat map: share of measured cells by participant and calendar day; white = no day."""
     shares = np.asarray(table["participant_day"], float)
-    people = [words.plain(p, 14) for p in np.asarray(table["participants"]).tolist()]
+    people = [words.short(p, 16) for p in np.asarray(table["participants"]).tolist()]
     first = dt.date.fromisoformat(str(table["first_date"]))
 
     def draw(figure: Any) -> None:

@@ -31,9 +31,7 @@ def choose_methods(gallery: Gallery, ranking: Sequence[str], baseline: str) -> l
 
 def choose_days(gallery: Gallery, count: int) -> list[int]:
     """Positions of the days to show: scenarios in turn, new participants first, most to see first."""
-    interest = [
-        float(np.max(channel_interest(v, t))) for v, t in zip(gallery.values, gallery.target, strict=True)
-    ]
+    interest = [_day_interest(v, t) for v, t in zip(gallery.values, gallery.target, strict=True)]
     known = list(words.SCENARIOS)
     turn = sorted(set(gallery.scenario), key=lambda s: (known.index(s) if s in known else len(known), s))
     chosen: list[int] = []
@@ -44,6 +42,12 @@ def choose_days(gallery: Gallery, count: int) -> list[int]:
             if left and len(chosen) < count:
                 chosen.append(max(left, key=lambda i: (gallery.participant[i] not in shown, interest[i], -i)))
     return sorted(chosen, key=lambda i: (turn.index(gallery.scenario[i]), i))
+
+
+def _day_interest(
+    values: Float32[np.ndarray, "channel=19 minute=1440"], target: Bool[np.ndarray, "channel=19 minute=1440"]
+) -> float:
+    return float(np.sort(channel_interest(values, target))[-CHANNELS_MIN:].sum())
 
 
 def choose_channels(
@@ -94,7 +98,7 @@ def channel_interest(
             moves[c] = 1.0 if channel.is_continuous else 0.7
     moves[HEART_RATE] *= 1.2
     score = np.where(
-        hidden > 0, 0.3 + np.minimum(hidden, 0.3) + moves, 0.4 * moves + 0.2 * _explains(values, target)
+        hidden > 0, 0.2 + 0.5 * np.minimum(hidden, 0.3) + moves, 0.4 * moves + 0.2 * _explains(values, target)
     )
     return (score + 0.3 * np.minimum(visible, 0.5)).astype(np.float32)
 

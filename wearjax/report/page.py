@@ -134,6 +134,7 @@ def render(runs: Sequence[RunFolder]) -> str:
         untrained=[r for r in runs if not r.metrics and not r.is_imputation_of_recordings],
         methods=tables.methods_table(runs),
         skipped=[(r, tables.skipped(r)) for r in runs],
+        filled=[(r, tables.filled_cells(r)) for r in runs],
         imports=[(r, counts) for r in runs if (counts := tables.import_counts(r)) is not None],
         settings=[_settings(r) for r in runs],
     )
@@ -156,6 +157,7 @@ def _skill(
     return {
         "headline": tables.skill_table(rows, tables.headline_scopes(rows)),
         "scenarios": tables.skill_table(rows, scenarios),
+        "fair": tables.skill_table(rows, tables.fair_scopes(rows), metric=tables.FAIR_SKILL),
         "ranks": tables.rank_table(rows, [*tables.headline_scopes(rows), *scenarios]),
         "rank_headings": [words.scope(s) for s in [*tables.headline_scopes(rows), *scenarios]],
         "leaves": [(r, table) for r, table in leaves if table][:3],
@@ -306,7 +308,8 @@ def _training_row(run: RunFolder) -> tuple[str, ...]:
 def _settings(run: RunFolder) -> dict[str, Any]:
     config = {k: v for k, v in run.config.items() if k != "versions"}
     versions = {**tables.mapping(run.results.get("versions")), **tables.mapping(run.config.get("versions"))}
-    results = {k: v for k, v in run.results.items() if k not in ("versions", "import")}
+    # `metrics` holds thousands of numbers per channel; they are for programs.
+    results = {k: v for k, v in run.results.items() if k not in ("versions", "import", "metrics")}
     return {
         "run": run,
         "config": tables.settings(config),

@@ -104,7 +104,10 @@ def _training(run: RunFolder) -> str:
 def _filled(run: RunFolder) -> str:
     if not run.is_imputation_of_recordings:
         return ""
-    days, people, cells = (run.results.get(k) for k in ("n_samples", "n_participants", "filled_cells"))
+    people, cells = run.results.get("n_participants"), run.results.get("filled_cells")
+    days = run.results.get("n_samples", run.results.get("n_days"))
+    if isinstance(cells, dict) and all(_is_count(n) for n in cells.values()):
+        cells = sum(cells.values())
     text = f"{_amount(days)} {_plural(days, 'day')}" if _is_count(days) else "The recorded days"
     text += f" of {_amount(people)} {_plural(people, 'participant')}" if _is_count(people) else ""
     text += " was filled" if days == 1 else " were filled"
@@ -138,7 +141,8 @@ def facts(run: RunFolder) -> list[tuple[str, str]]:
     """The few numbers that stand as tiles under the title."""
     labels = {
         "n_participants": "participants", "n_samples": "days", "split": "split",
-        "n_days": "days seen at once", "bootstrap": "bootstrap draws", "seed": "seed",
+        "n_days": "days" if run.is_imputation_of_recordings else "days seen at once",
+        "bootstrap": "bootstrap draws", "seed": "seed",
     }  # fmt: skip
     return [(text, tables.number(run.results[key])) for key, text in labels.items() if key in run.results]
 

@@ -11,7 +11,7 @@ from wearjax.channels import CATEGORIES, NAMES
 from wearjax.report import words
 from wearjax.report.run_folder import RunFolder, Score
 
-SKILL, RANK = "skill", "rank"
+SKILL, RANK, FAIR_SKILL = "skill", "rank", "fair_skill"
 _HEADLINE = ("overall", "semantic", *(f"cat:{name}" for name in CATEGORIES))
 _LEAF = "task:"
 
@@ -105,8 +105,14 @@ def _same(a: dict[tuple[str, str], Score], b: dict[tuple[str, str], Score]) -> b
 
 
 def headline_scopes(rows: Iterable[Entry]) -> list[str]:
-    present = {scope for entry in rows for _, scope in entry.scores}
+    present = {scope for entry in rows for metric, scope in entry.scores if metric in (SKILL, RANK)}
     return [scope for scope in _HEADLINE if scope in present]
+
+
+def fair_scopes(rows: Iterable[Entry]) -> list[str]:
+    """Scopes of the fair skill: overall, then the attributes."""
+    present = {scope for entry in rows for metric, scope in entry.scores if metric == FAIR_SKILL}
+    return sorted(present, key=lambda scope: (scope != "overall", scope))
 
 
 def scenario_scopes(rows: Iterable[Entry]) -> list[str]:
@@ -121,17 +127,17 @@ def scenario_scopes(rows: Iterable[Entry]) -> list[str]:
     return named + others
 
 
-def skill_table(rows: Sequence[Entry], scopes: Sequence[str]) -> SkillTable:
-    """Skill in percent with its interval and rank, the best of each column marked."""
-    best = {s: _best((r.skill(s) for r in rows), largest=True) for s in scopes}
-    # Ranks count the methods of one run: those of two runs do not compare.
-    ranked = rows if len({r.run for r in rows}) == 1 else []
+def skill_table(rows: Sequence[Entry], scopes: Sequence[str], *, metric: str = SKILL) -> SkillTable:
+    """Skill (or fair skill) in percent with its interval and rank, the best of each column marked."""
+    best = {s: _best((r.scores.get((metric, s)) for r in rows), largest=True) for s in scopes}
+    # Ranks count the methods of one run: those of two runs do not compare. Fair skills have no rank.
+    ranked = rows if len({r.run for r in rows}) == 1 and metric == SKILL else []
     best_rank = {s: _best((r.scores.get((RANK, s)) for r in ranked), largest=False) for s in scopes}
     return SkillTable(
         scopes=list(scopes),
         headings=[words.scope(s) for s in scopes],
-        n_tasks=[_tasks(rows, s) for s in scopes],
-        rows=[(r, [_cell(r, s, best[s], best_rank[s]) for s in scopes]) for r in rows],
+        n_tasks=[_tasks(rows, s) if metric == SKILL else "" for s in scopes],
+        rows=[(r, [_cell(r, s, best[s], best_rank[s], metric) for s in scopes]) for r in rows],
     )
 
 
@@ -152,8 +158,9 @@ def _tasks(rows: Sequence[Entry], scope: str) -> str:
     return f"{low} {plural}" if low == high else f"{low}–{high} {plural}"
 
 
-def _cell(entry: Entry, scope: str, best: float, best_rank: float) -> Cell:
-    score, rank = entry.skill(scope), entry.scores.get((RANK, scope))
+def _cell(entry: Entry, scope: str, best: float, best_rank: float, metric: str) -> Cell:
+    score = entry.scores.get((metric, scope))
+    rank = entry.scores.get((RANK, scope)) if metric == SKILL else None
     rank_text, rank_value = "", math.nan
     if rank is not None and not math.isnan(rank_value := value_of(rank)):
         rank_text = f"{rank_value:.2f}"
@@ -244,6 +251,11 @@ def skipped(run: RunFolder) -> list[tuple[str, str]]:
     return rows
 
 
+def filled_cells(run: RunFolder) -> list[tuple[str, str]]:
+    """Channel and filled minutes of an imputation of recordings."""
+    return [(words.channel(str(k)), number(v)) for k, v in mapping(run.results.get("filled_cells")).items()]
+
+
 @dataclass(frozen=True)
 class ImportCounts:
     """What an import read, used and left out, and its notes."""
@@ -258,15 +270,15 @@ class ImportCounts:
 def import_counts(run: RunFolder) -> ImportCounts | None:
     """The provenance of the recordings, from `results["import"]`; None where the run has none.
 
-    The counts may lie at the top level or under `tally`; every other entry is a fact about the origin.
+    The counts may lie at the top level, under `import` or under `tally`; the rest are facts about the origin.
     """
     provenance = mapping(run.results.get("import"))
     if not provenance:
         return None
-    tally = {**provenance, **mapping(provenance.get("tally"))}
+    tally = {**provenance, **mapping(provenance.get("import")), **mapping(provenance.get("tally"))}
     left_out = tally.get("skipped")
     rows = [mapping(r) for r in left_out] if isinstance(left_out, list) else []
-    counted = {"read", "used", "skipped", "notes", "tally"}
+    counted = {"read", "used", "skipped", "notes", "import", "tally"}
     notes = tally.get("notes")
     return ImportCounts(
         facts=settings({k: v for k, v in provenance.items() if k not in counted}),

@@ -49,6 +49,13 @@ def plain(text: object, limit: int = 200) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def short(text: object, limit: int) -> str:
+    """A plain line cut in the middle: ids differ at their end."""
+    line = plain(text)
+    tail = (limit - 1) * 2 // 3
+    return line if len(line) <= limit else f"{line[: limit - 1 - tail]}…{line[-tail:]}"
+
+
 def channel(name: str) -> str:
     """Readable channel of a score: accepts `ch_5`, a channel name or a collapsed category."""
     if name.startswith("ch_") and name[3:].isdecimal() and int(name[3:]) < len(CHANNELS):

@@ -168,7 +168,7 @@ def _largest(found: list, size: Callable, tally: Tally):
 
 
 def _read(read: Callable[[int], bytes], name: str, packed: Callable[[], int] | None) -> Iterator[bytes]:
-    """Chunks as `read` gives them; `packed`, the compressed bytes so far, guards where no size is declared."""
+    """Chunks as `read` gives them; `packed` (compressed bytes so far) guards where no size is declared."""
     unpacked = 0
     with _damage_named(name):
         while chunk := read(_CHUNK_BYTES):

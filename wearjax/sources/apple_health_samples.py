@@ -79,17 +79,13 @@ class SamplePlacer:
     # -- quantities
 
     def _place_quantity(self, quantity: known.Quantity, records: Sequence[Attributes]) -> None:
-        by_kind: dict[str, tuple[list[Attributes], list[int]]] = {}
-        devices = self.devices
-        for record in records:
-            text = record.get("device", "")
-            kind, number = devices[text[text.find(">") + 1 :], record.get("sourceName", "")]
-            of_kind = by_kind.get(kind)
-            if of_kind is None:
-                of_kind = by_kind[kind] = [], []
-            of_kind[0].append(record)
-            of_kind[1].append(number)
-        for writer, (chosen, numbers) in by_kind.items():
+        texts = [r.get("device", "") for r in records]
+        names = [r.get("sourceName", "") for r in records]
+        table = self.devices
+        devices = [table[t[t.find(">") + 1 :], name] for t, name in zip(texts, names, strict=True)]
+        for writer in sorted({device.kind for device in devices}):
+            chosen = [r for r, device in zip(records, devices, strict=True) if device.kind == writer]
+            numbers = [device.number for device in devices if device.kind == writer]
             channel = self._channel(quantity, writer)
             if channel is None:
                 reason = f"{writer}: no such channel" if writer in ("iphone", "watch") else writer

@@ -18,8 +18,7 @@ from wearjax.sources.apple_health_container import DamagedError
 
 PROLOG_BYTES_MAX = 1 << 20
 TAG_BYTES_MAX = 1 << 20
-_ALLOWED = (b"\t", b"\n", b"\r")
-_FORBIDDEN = bytes(b for b in range(32) if bytes([b]) not in _ALLOWED)
+_FORBIDDEN = bytes(b for b in range(32) if b not in b"\t\n\r")
 # U+FFFE and U+FFFF; and references such as &#11; to characters that may not be referred to either.
 _NONCHARACTER = re.compile(rb"\xef\xbf[\xbe\xbf]")
 _REFERENCE = re.compile(rb"&#(?:x([0-9A-Fa-f]{1,8})|([0-9]{1,10}));")
@@ -96,15 +95,15 @@ class ByteFilter:
     def _clean(self, piece: bytes) -> bytes:
         out = piece
         letters = np.frombuffer(piece, np.uint8)
-        if np.count_nonzero(letters < 32) != sum(piece.count(mark) for mark in _ALLOWED):
+        if np.count_nonzero(letters < 32) != np.count_nonzero(letters == ord("\n")):
             out = piece.translate(None, _FORBIDDEN)
         try:
             out.decode()
         except UnicodeDecodeError:
             out = out.decode(errors="ignore").encode()
-        if b"\xef\xbf" in out:
+        if b"\xef" in out:  # one byte is found many times faster than two
             out = _NONCHARACTER.sub(b"", out)
-        if b"&#" in out:
+        if b"#" in out:
             out = _REFERENCE.sub(_kept_reference, out)
         self.dropped += len(piece) - len(out)
         return out

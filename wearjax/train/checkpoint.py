@@ -17,8 +17,8 @@ from wearjax.train.state import TrainState
 class Checkpoints:
     """The checkpoints of a run. Close it (or use `with`): the last write is finished then.
 
-    Arrays are stored by their dotted names, so a checkpoint can be read, and compared with a model, without the
-    classes that wrote it.
+    Arrays are stored by their dotted names, so a checkpoint can be read, and compared with a model, without
+    the classes that wrote it.
 
     Args:
         folder: made when missing.
@@ -51,7 +51,7 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def save(self, state: TrainState, *, step: int, config: dict[str, Any], progress: dict[str, Any]) -> None:
-        """Copies the state to the host and writes it in the background. A step already saved is left as it is."""
+        """Copies the state to the host and writes it in the background; a step already saved stays."""
         if self.latest_step() == step:
             return
         arrays = states.named_leaves(state)

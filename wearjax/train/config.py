@@ -221,7 +221,7 @@ def _parse(config: PretrainConfig, options: Sequence[tuple[str, list[str]]]) -> 
     # tyro prints a framed report of bad values even without console outputs; ours is one line.
     with contextlib.redirect_stderr(io.StringIO()):
         return tyro.cli(
-            tyro.conf.FlagConversionOff[tyro.conf.AvoidSubcommands[type(config)]],
+            tyro.conf.FlagConversionOff[tyro.conf.AvoidSubcommands[PretrainConfig]],
             args=[token for name, tokens in options for token in (f"--{name}", *tokens)],
             default=config,
             console_outputs=False,
@@ -257,7 +257,7 @@ def _to_json(value: Any) -> Any:
 
 
 def from_dict(values: Mapping[str, Any], kind: type[T] = PretrainConfig, *, where: str = "") -> T:  # type: ignore[assignment]
-    """The dataclass `kind` from its JSON form. Raises ConfigError naming the first unknown or impossible field."""
+    """The dataclass `kind` from its JSON form. Raises ConfigError naming the first field at fault."""
     hints = typing.get_type_hints(kind)
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where or 'configuration'}: expected an object, got {type(values).__name__}")

@@ -39,7 +39,7 @@ class TrainingDays:
 
 
 def open_training_days(data_dir: str | os.PathLike | None, config: DataConfig) -> TrainingDays:
-    """Opens a store and takes its train and validation days. Raises ConfigError when there is none to train on."""
+    """Opens a store, takes its train and validation days. Raises ConfigError if none can be trained on."""
     if data_dir is None:
         raise ConfigError("no data: give the store with --data, or set data.path in the configuration")
     days, split = open_days(data_dir), splits.read_splits(data_dir)

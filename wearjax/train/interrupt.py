@@ -8,7 +8,8 @@ from types import FrameType
 
 
 class Interrupts:
-    """While the block runs, the first SIGINT or SIGTERM only sets `requested`; a second SIGINT interrupts at once.
+    """While the block runs, the first SIGINT or SIGTERM only sets `requested`; a second SIGINT interrupts at
+    once.
 
     Outside the main thread, where Python allows no handlers, nothing is changed.
     """

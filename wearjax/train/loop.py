@@ -31,8 +31,8 @@ from wearjax.train.state import TrainState
 
 
 class BundleFormat(Protocol):
-    """Writes and reads trained models; `wearjax.convert.bundle` is one. Given by the caller, since converting is a
-    later station than training."""
+    """Writes and reads trained models; `wearjax.convert.bundle` is one. Given by the caller, since converting
+    is a later station than training."""
 
     def save_bundle(
         self, path: Path, *, kind: str, config: Any, model: nnx.Module, stats: NormalizationStats
@@ -93,9 +93,9 @@ def pretrain(
 ) -> PretrainResult:
     """Trains a model, or goes on with the run that lies in `out`.
 
-    Calling it again with the same configuration resumes from the last checkpoint; on the same devices the final
-    parameters are bit-identical to those of an uninterrupted run. After Ctrl-C or SIGTERM the current step is
-    saved, and KeyboardInterrupt raised.
+    Calling it again with the same configuration resumes from the last checkpoint; on the same devices the
+    final parameters are bit-identical to those of an uninterrupted run. After Ctrl-C or SIGTERM the current
+    step is saved, and KeyboardInterrupt raised.
 
     Args:
         data_dir: day store or OpenMHC data root with splits; default `config.data.path`.
@@ -156,8 +156,9 @@ def _prepare(
     blueprint, params = states.blueprint(task.build)
     say(f"model: {states.count(params):,} parameters")
     say(
-        f"days: {len(days.train):,} to train, {len(days.validation):,} to validate; {steps:,} steps of {batch_size} days "
-        f"({steps * batch_size / len(days.train):.1f} epochs) on {mesh.size} {mesh.devices.flat[0].platform} device(s)"
+        f"days: {len(days.train):,} to train, {len(days.validation):,} to validate; {steps:,} steps of "
+        f"{batch_size} days ({steps * batch_size / len(days.train):.1f} epochs) on {mesh.size} "
+        f"{mesh.devices.flat[0].platform} device(s)"
     )
     validation, validation_batch = _validation_days(config, days, mesh.size)
     everywhere, split = placement.replicated(mesh), placement.batch_sharded(mesh)
@@ -190,8 +191,8 @@ def _statistics(
         before = recorded["run"]["days_digest"]
         if before != digest:
             raise ConfigError(
-                f"{out}: the run was started on other days than those of {data_dir} (digest {before}, now {digest}); "
-                "pass --force to start over"
+                f"{out}: the run was started on other days than those of {data_dir} (digest {before}, now "
+                f"{digest}); pass --force to start over"
             )
         return NormalizationStats.from_json(json.dumps(recorded["normalization"]))
     say(f"fitting normalization on {len(days.train):,} days")
@@ -212,7 +213,7 @@ def _statistics(
 def _validation_days(
     config: PretrainConfig, days: data.TrainingDays, devices: int
 ) -> tuple[Int64[np.ndarray, "chosen"], int]:
-    """The fixed validation subset, whole batches of it, and their size. Fewer days than devices are repeated."""
+    """The fixed validation subset in whole batches, and their size; fewer days than devices are repeated."""
     chosen = loader.fixed_subset(days.validation, size=config.loop.validation_days, seed=config.seed)
     if not len(chosen):
         return chosen, devices
@@ -231,8 +232,8 @@ def _starting_point(
         state, kept = checkpoints.restore(states.abstract(run.make_state, run.everywhere))
         if kept["position"] != latest * run.config.data.batch_size:
             raise CheckpointError(
-                f"checkpoint {checkpoints.folder / str(latest)}: data position {kept['position']} does not belong to "
-                f"batches of {run.config.data.batch_size}"
+                f"checkpoint {checkpoints.folder / str(latest)}: data position {kept['position']} does "
+                f"not belong to batches of {run.config.data.batch_size}"
             )
         return state, kept
     state = states.place(run.make_state, run.everywhere)
@@ -259,7 +260,7 @@ def _train(
     console: Console,
     deadline: float | None,
 ) -> TrainState:
-    """From the state's step to the last one. Returns early at the deadline; raises KeyboardInterrupt on a signal."""
+    """From the state's step to the last. Returns early at the deadline; a signal raises KeyboardInterrupt."""
     start = int(state.step)
     metrics.cut_back(run.out / "metrics.jsonl", start)
     batches = source.ShuffledBatches(
@@ -287,9 +288,8 @@ def _train(
                 state, measured = run.train_step(state, placement.place(batch, run.split))
                 if number == start + 1:
                     clock.restart()  # that call compiled
-                else:
-                    clock.count_step()
                 ledger.record(number, batch["index"], measured)
+                clock.count_step()  # after the line of the step before, to which it does not belong
                 stop = interrupts.requested is not None or (
                     deadline is not None and time.monotonic() > deadline
                 )

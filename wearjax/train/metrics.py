@@ -157,8 +157,8 @@ class Clock:
 class Ledger:
     """Takes the metrics of every step as device arrays, fetches them one step late and logs interval means.
 
-    Fetching step n only after step n + 1 was dispatched keeps the device busy, and still lets a loss that is not
-    finite stop the run one step later.
+    Fetching step n only after step n + 1 was dispatched keeps the device busy, and still lets a loss that is
+    not finite stop the run one step later.
 
     Args:
         run_dir: gets `nonfinite_step_<n>.json` when the loss or the gradient stops being finite.
@@ -239,7 +239,7 @@ class Ledger:
         )
         shown = ", ".join(map(str, rows[:8])) + (", …" if len(rows) > 8 else "")
         raise WearjaxError(
-            f"step {step}: loss is {values['loss']}, gradient norm {values['grad_norm']}; the batch held days "
-            f"{shown} (all in {file}). The last checkpoint is from before; lower optimizer.learning_rate or set "
-            "optimizer.clip_norm"
+            f"step {step}: loss is {values['loss']}, gradient norm {values['grad_norm']}; the batch held "
+            f"days {shown} (all in {file}). The last checkpoint is from before; lower "
+            "optimizer.learning_rate or set optimizer.clip_norm"
         )

@@ -30,7 +30,8 @@ def open_run(out: Path, config: dict[str, Any], *, force: bool) -> dict[str, Any
     """The recorded configuration and facts of an existing run, None for a new one.
 
     Raises:
-        ConfigError: the folder is not a run, or holds a run of another configuration; `force` removes the latter.
+        ConfigError: the folder is not a run, or holds a run of another configuration; `force` removes the
+        latter.
     """
     if not out.exists() or not any(out.iterdir()):
         return None

@@ -38,8 +38,8 @@ class TrainState:
 class Blueprint:
     """The static side of a model: with a state it becomes the model again.
 
-    Random streams that the model holds (e.g. of `nnx.Dropout`) are not stored anywhere: each step derives them
-    from its own key.
+    Random streams that the model holds (e.g. of `nnx.Dropout`) are not stored anywhere: each step derives
+    them from its own key.
     """
 
     graphdef: nnx.GraphDef
@@ -61,7 +61,8 @@ def _fresh_stream(leaf: Any, key: jax.Array) -> jax.Array:
 
 def split(model: nnx.Module) -> tuple[nnx.GraphDef, nnx.State, nnx.State, nnx.State]:
     """Graph definition, parameters, random streams, everything else."""
-    return nnx.split(model, nnx.Param, nnx.RngState, ...)
+    graphdef, params, *others = nnx.split(model, nnx.Param, nnx.RngState, ...)
+    return graphdef, params, others[0], others[1]
 
 
 def blueprint(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[Blueprint, nnx.State]:

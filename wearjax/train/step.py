@@ -33,7 +33,8 @@ def train_step(
     *,
     seed: int,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
-    """The step `(state, batch) -> (state, metrics)`; its randomness is a function of the seed and `state.step`.
+    """The step `(state, batch) -> (state, metrics)`; its randomness is a function of the seed and
+    `state.step`.
 
     The loss is taken over the whole (global) batch, so that the compiler puts the sum over devices where it
     belongs. A per-device strategy (pmap, shard_map) has to reduce `gradients` over its axis before `update`.

@@ -12,7 +12,6 @@ from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import ConfigError
 from wearjax.models import lsm2
 from wearjax.objectives.masked_reconstruction import MaskedReconstruction
-from wearjax.train.step import Objective
 
 
 @dataclass(frozen=True)
@@ -22,12 +21,12 @@ class Task:
     Attributes:
         kind: name of the model in a bundle.
         build: makes the module from random streams.
-        objective: makes the objective from the statistics of the train days.
+        objective: makes the `step.Objective` from the statistics of the train days.
     """
 
     kind: str
     build: Callable[[nnx.Rngs], nnx.Module]
-    objective: Callable[[NormalizationStats], Objective]
+    objective: Callable[[NormalizationStats], Any]
 
 
 def task_of(model: Any) -> Task:
