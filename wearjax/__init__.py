@@ -13,12 +13,12 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "open_days": "wearjax.days.open",
     "evaluate_imputation": "wearjax.benchmarks.openmhc.imputation",
-    "load_pretrained": "wearjax.convert.bundle",
+    "load_pretrained": "wearjax.predict.pretrained",
 }
 
 if TYPE_CHECKING:
     from wearjax.benchmarks.openmhc.imputation import evaluate_imputation
-    from wearjax.convert.bundle import load_pretrained
+    from wearjax.predict.pretrained import load_pretrained
     from wearjax.days.open import open_days
 
 __all__ = ["__version__", "evaluate_imputation", "load_pretrained", "open_days"]

@@ -87,7 +87,12 @@ def data_import(
     path: _Path,
     *,
     out: Path,
-    absent: Literal["zero-when-recording", "missing"] = "zero-when-recording",
+    absent: Literal["zero-when-recording", "missing"] | None = None,
+    zone: str | None = None,
+    participant: str | None = None,
+    include_third_party: bool | None = None,
+    include_manual: bool | None = None,
+    keep_partial: bool | None = None,
     force: _Force = False,
 ) -> None:
     """Import recordings into a day store and say what was read, used and skipped.
@@ -96,15 +101,34 @@ def data_import(
         source: format of the recordings.
         path: file or folder to read.
         out: the day store to write.
-        absent: what a minute without a sample means on a day on which the device recorded something.
+        absent: what a minute without a sample means on a day on which the device recorded something (default:
+            zero-when-recording).
+        zone: Apple Health: place all records in this IANA zone instead of each record's own offset.
+        participant: Apple Health: id of the person (default: self).
+        include_third_party: Apple Health: use records of other apps and devices.
+        include_manual: Apple Health: use records entered by hand.
+        keep_partial: Apple Health: keep what a damaged export still holds; exits with 1 all the same.
     """
     from wearjax.days import importing
 
-    options = {} if source == "openmhc" else {"absent": absent}
+    options = {
+        name: value
+        for name, value in {
+            "absent": absent,
+            "zone": zone,
+            "participant": participant,
+            "include_third_party": include_third_party,
+            "include_manual": include_manual,
+            "keep_partial": keep_partial,
+        }.items()
+        if value is not None
+    }
     with _Bar(f"Reading {path.name}") as progress:
         made = importing.import_days(source, path, out, overwrite=force, progress=progress, **options)
-    _print_tally(made.tally.as_dict())
+    _print_rows("Read", [{"records": name, "read": f"{count:,}"} for name, count in made.tally.read.items()])
     data_inspect(out)
+    if made.tally.partial:
+        raise WearjaxError(f"{path}: {made.tally.partial}")
 
 
 def data_inspect(store: _Path) -> None:
@@ -306,19 +330,6 @@ def _print_rows(title: str, rows: Sequence[dict]) -> None:
     for row in rows:
         table.add_row(*(str(cell) for cell in row.values()))
     console.print(table)
-
-
-def _print_tally(tally: dict) -> None:
-    rows = [{"records": name, "read": count} for name, count in tally["read"].items()]
-    _print_rows("Read", rows)
-    skipped = [
-        {"records": s["measure"], "left out because": s["reason"], "count": s["count"]}
-        for s in tally["skipped"]
-    ]
-    if skipped:
-        _print_rows("Left out", skipped)
-    for note in tally["notes"]:
-        console.print(f"Note: {note}")
 
 
 def _help(prefix: tuple[str, ...] = ()) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import types
 
@@ -54,9 +55,8 @@ def test_a_run_leaves_its_folder(whole, store):
     assert [(r["step"], r["split"]) for r in rows] == [
         (2, "validation"), (3, "train"), (4, "train"), (4, "validation")
     ]  # fmt: skip
-    assert {"loss", "learning_rate", "grad_norm", "days_per_second", "data_wait_fraction", "seconds"} <= set(
-        rows[1]
-    )
+    every_line = {"loss", "learning_rate", "grad_norm", "days_per_second", "data_wait_fraction", "seconds"}
+    assert all(every_line <= set(row) for row in rows[1:3])
     assert result.metrics == {"train": rows[2], "validation": rows[3]}
     assert rows[0]["days"] == 4
     recorded = json.loads((result.run_dir / "config.json").read_text())
@@ -78,6 +78,16 @@ def test_a_finished_run_says_so(whole, store):
     )
     assert "run is finished (4 steps)" in toy.said(console)
     assert again == whole[0]
+
+
+def test_a_run_killed_before_its_bundle_gets_it(whole, store, tmp_path):
+    out, console = tmp_path / "run", toy.plain_console()
+    shutil.copytree(whole[0].run_dir, out)
+    shutil.rmtree(out / "bundle")
+    assert run(store, out, console=console).finished
+    assert "resuming from step 4 of 4" in toy.said(console)
+    assert weights(out) == weights(whole[0].run_dir)
+    assert same_every_time(out) == same_every_time(whole[0].run_dir)
 
 
 def test_stopped_and_resumed_is_the_same_to_the_bit(whole, store, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -58,6 +59,10 @@ def import_days(
     if not path.exists():
         raise SourceError(f"{path}: no such file or folder")
     reader = importlib.import_module(FORMATS[source])
+    accepted = inspect.signature(reader.read_days).parameters
+    for name in options:
+        if name not in accepted:
+            raise ConfigError(f"the {source} importer has no option {name!r}")
     tally = Tally()
     days = reader.read_days(path, tally=tally, progress=progress, **options)
     provenance = {"source": source, "name": path.name, "options": {k: str(v) for k, v in options.items()}}

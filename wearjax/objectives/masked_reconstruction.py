@@ -40,6 +40,13 @@ def normalize(values: Float[Array, "B C M"], stats: NormalizationStats) -> tuple
     return jnp.where(missing, 0.0, scaled), missing
 
 
+def denormalize(values: Float[Array, "B C M"], stats: NormalizationStats) -> Float[Array, "B C M"]:
+    """Inverse of `normalize` for values without gaps; binary channels unchanged."""
+    shift = np.where(_IS_BINARY, 0.0, np.asarray(stats.means, np.float64)).astype(np.float32)
+    scale = np.where(_IS_BINARY, 1.0, np.asarray(stats.stds, np.float64) + stats.epsilon).astype(np.float32)
+    return values * scale[:, None] + shift[:, None]
+
+
 def draw_masks(
     keys: jax.Array, n_channels: int, n_times: int, ratio: float
 ) -> tuple[Bool[Array, "B T"], Float[Array, "B T"]]:

@@ -104,7 +104,7 @@ def _read(
         records = reader.records
         if not keep_partial:
             raise container.DamagedError(f"{error}; {records:,} records came before, none was kept") from None
-        tally.note(f"{error}; the {records:,} records before it were kept")
+        tally.partial = f"{error}; the {records:,} records before it were kept"
     else:
         if cleaned.dropped:
             tally.note(f"{cleaned.dropped:,} bytes that XML forbids were dropped")

@@ -15,12 +15,14 @@ class Tally:
         used: records that reached a channel, by channel name.
         skipped: records left out, by (measure, reason).
         notes: facts a person should know, e.g. an assumption that was made; said once each.
+        partial: why the source ended early, when what came before was kept all the same.
     """
 
     read: Counter[str] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    partial: str | None = None
 
     def skip(self, measure: str, reason: str, count: int = 1) -> None:
         if count:
@@ -38,5 +40,5 @@ class Tally:
             "skipped": [
                 {"measure": m, "reason": r, "count": n} for (m, r), n in sorted(self.skipped.items())
             ],
-            "notes": list(self.notes),
+            "notes": list(self.notes) + ([self.partial] if self.partial else []),
         }

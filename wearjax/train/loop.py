@@ -305,8 +305,9 @@ def _train(
         finally:
             ledger.close()
         checkpoints.wait()
-        if interrupts.requested is not None and number < run.steps:
-            run.say(f"{interrupts.requested.name}: saved at step {number}; the same command resumes there")
+        reached = int(state.step)
+        if interrupts.requested is not None and reached < run.steps:
+            run.say(f"{interrupts.requested.name}: saved at step {reached}; the same command resumes there")
             raise KeyboardInterrupt
     return state
 

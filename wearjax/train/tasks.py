@@ -9,8 +9,7 @@ from typing import Any
 from flax import nnx
 
 from wearjax.days.normalization import NormalizationStats
-from wearjax.errors import ConfigError
-from wearjax.models import lsm2
+from wearjax.models import registry
 from wearjax.objectives.masked_reconstruction import MaskedReconstruction
 
 
@@ -29,8 +28,12 @@ class Task:
     objective: Callable[[NormalizationStats], Any]
 
 
+_OBJECTIVES = {"lsm2": MaskedReconstruction}
+
+
 def task_of(model: Any) -> Task:
     """The task of a model configuration. Raises ConfigError for a class that has none."""
-    if isinstance(model, lsm2.LSM2Config):
-        return Task("lsm2", lambda rngs: lsm2.LSM2(model, rngs=rngs), MaskedReconstruction)
-    raise ConfigError(f"model: nothing is known about training a {type(model).__name__}")
+    architecture = registry.of(model)
+    return Task(
+        architecture.kind, lambda rngs: architecture.build(model, rngs=rngs), _OBJECTIVES[architecture.kind]
+    )

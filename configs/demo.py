@@ -1,0 +1,23 @@
+"""The demonstration's LSM-2: small enough to learn on two CPU cores in a few minutes."""
+
+from wearjax.models.lsm2 import LSM2Config
+from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig
+
+
+def get_config() -> PretrainConfig:
+    return PretrainConfig(
+        name="demo",
+        data=DataConfig(batch_size=8),
+        model=LSM2Config(
+            patch=30,
+            encoder_dim=64,
+            encoder_depth=2,
+            encoder_heads=2,
+            decoder_dim=64,
+            decoder_depth=1,
+            decoder_heads=2,
+            dropout=0.0,
+        ),
+        optimizer=OptimizerConfig(learning_rate=3e-3),
+        loop=LoopConfig(steps=800, log_every=20, validate_every=200, validation_days=64, checkpoint_every=200),
+    )

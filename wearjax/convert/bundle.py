@@ -1,0 +1,145 @@
+"""A trained model as a folder: `bundle.json` says what it is, `weights.npz` holds its parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import flax
+import jax
+import numpy as np
+from flax import nnx
+
+import wearjax
+from wearjax.days.normalization import NormalizationStats
+from wearjax.errors import CheckpointError, ConfigError, StoreError
+from wearjax.models import registry
+from wearjax.train import config as configs
+
+FORMAT = 1
+_SEPARATOR = "."
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A model with what is needed to run it.
+
+    Attributes:
+        kind: name of the architecture in `wearjax.models.registry`.
+        config: its configuration.
+        stats: normalization of its inputs.
+    """
+
+    kind: str
+    config: Any
+    model: nnx.Module
+    stats: NormalizationStats
+
+
+def describe(bundle: Bundle) -> dict[str, Any]:
+    """The JSON facts of a bundle: kind, configuration, parameter count, normalization."""
+    return {
+        "format": FORMAT,
+        "kind": bundle.kind,
+        "config": configs.to_dict(bundle.config),
+        "parameters": sum(array.size for array in _parameters(bundle.model).values()),
+        "normalization": json.loads(bundle.stats.to_json()),
+        "versions": {"wearjax": wearjax.__version__, "jax": jax.__version__, "flax": flax.__version__},
+    }
+
+
+def save_bundle(
+    path: str | os.PathLike, *, kind: str, config: Any, model: nnx.Module, stats: NormalizationStats
+) -> Path:
+    """Writes a bundle beside `path` and renames it into place; the bytes depend on the model alone.
+
+    Raises:
+        CheckpointError: something is already there.
+    """
+    path = Path(path)
+    if path.exists():
+        raise CheckpointError(f"{path} exists; a bundle is never overwritten")
+    temporary = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        bundle = Bundle(kind, config, model, stats)
+        np.savez(temporary / "weights.npz", **_parameters(model))  # type: ignore[arg-type]
+        (temporary / "bundle.json").write_text(json.dumps(describe(bundle), indent=1) + "\n")
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return path
+
+
+def load_bundle(path: str | os.PathLike) -> Bundle:
+    """Reads a bundle; never unpickles.
+
+    Raises:
+        CheckpointError: no bundle there, an unreadable one, or weights that do not fit its configuration.
+    """
+    path = Path(path)
+    facts = _read_facts(path)
+    try:
+        architecture = registry.get(facts["kind"])
+        config = configs.from_dict(facts["config"], architecture.config, where="config")
+        stats = NormalizationStats.from_json(json.dumps(facts["normalization"]))
+    except (KeyError, ConfigError, StoreError) as error:
+        raise CheckpointError(f"{path / 'bundle.json'}: {error}") from None
+    model = _with_weights(path / "weights.npz", architecture, config)
+    return Bundle(facts["kind"], config, model, stats)
+
+
+def _read_facts(path: Path) -> dict[str, Any]:
+    file = path / "bundle.json"
+    try:
+        facts = json.loads(file.read_text())
+        version = facts["format"]
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: not a bundle (no bundle.json)") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file}: not readable as a bundle description ({error})") from None
+    if version != FORMAT:
+        raise CheckpointError(f"{file}: bundle format {version}, this version reads {FORMAT}")
+    return facts
+
+
+def _with_weights(file: Path, architecture: registry.Architecture, config: Any) -> nnx.Module:
+    graph, abstract = nnx.split(nnx.eval_shape(lambda: architecture.build(config, rngs=nnx.Rngs(0))))
+    wanted = dict(_flat(abstract))
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            found = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{file}: not readable as weights ({error})") from None
+    for name, leaf in wanted.items():
+        if name not in found:
+            raise CheckpointError(f"{file}: parameter {name} is missing; the model needs {tuple(leaf.shape)}")
+        if found[name].shape != tuple(leaf.shape):
+            raise CheckpointError(
+                f"{file}: parameter {name} is {found[name].shape}, the model needs {tuple(leaf.shape)}"
+            )
+    if extra := sorted(found.keys() - wanted.keys()):
+        raise CheckpointError(f"{file}: parameter {extra[0]} has no place in the model")
+    filled = [
+        (path, leaf.replace(jax.numpy.asarray(found[_name(path)]))) for path, leaf in nnx.to_flat_state(abstract)
+    ]
+    return nnx.merge(graph, nnx.from_flat_state(filled))
+
+
+def _parameters(model: nnx.Module) -> dict[str, np.ndarray]:
+    return {name: np.asarray(leaf[...]) for name, leaf in _flat(nnx.state(model, nnx.Param))}
+
+
+def _flat(state: nnx.State) -> list[tuple[str, nnx.Variable]]:
+    return [(_name(path), leaf) for path, leaf in nnx.to_flat_state(state)]
+
+
+def _name(path: tuple) -> str:
+    return _SEPARATOR.join(map(str, path))

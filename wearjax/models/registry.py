@@ -1,0 +1,41 @@
+"""The list of architectures: the name in a bundle, the configuration class, and how to build the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flax import nnx
+
+from wearjax.errors import ConfigError
+from wearjax.models import lsm2
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One architecture; `build(config, rngs=...)` makes its module."""
+
+    kind: str
+    config: type
+    build: Callable[..., nnx.Module]
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "lsm2": Architecture("lsm2", lsm2.LSM2Config, lsm2.LSM2),
+}
+
+
+def get(kind: str) -> Architecture:
+    """The architecture of that name. Raises ConfigError."""
+    if kind not in ARCHITECTURES:
+        raise ConfigError(f"kind: no architecture {kind!r}; known: {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[kind]
+
+
+def of(config: Any) -> Architecture:
+    """The architecture that a configuration belongs to. Raises ConfigError."""
+    for architecture in ARCHITECTURES.values():
+        if type(config) is architecture.config:
+            return architecture
+    raise ConfigError(f"model: no architecture takes a {type(config).__name__}")
