@@ -90,9 +90,9 @@ def data_import(
     absent: Literal["zero-when-recording", "missing"] | None = None,
     zone: str | None = None,
     participant: str | None = None,
-    include_third_party: bool | None = None,
-    include_manual: bool | None = None,
-    keep_partial: bool | None = None,
+    include_third_party: bool = False,
+    include_manual: bool = False,
+    keep_partial: bool = False,
     force: _Force = False,
 ) -> None:
     """Import recordings into a day store and say what was read, used and skipped.
@@ -121,7 +121,7 @@ def data_import(
             "include_manual": include_manual,
             "keep_partial": keep_partial,
         }.items()
-        if value is not None
+        if value  # what was not asked for is the importer's own default
     }
     with _Bar(f"Reading {path.name}") as progress:
         made = importing.import_days(source, path, out, overwrite=force, progress=progress, **options)
@@ -191,6 +191,7 @@ def pretrain(
             data_dir=data or resolved.data.path,
             out=out or Path("runs") / resolved.name,
             force=force,
+            bundles=bundles,
         )
         console.print(f"Run: {result.run_dir}\nBundle: {result.bundle_path}", soft_wrap=True)
 

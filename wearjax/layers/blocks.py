@@ -11,7 +11,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, UInt32
 
 from wearjax.errors import ConfigError
-from wearjax.layers import attention, dropout
+from wearjax.layers import attention, dropout, linear
 from wearjax.layers.linear import LayerNorm, Linear
 
 Remat = Literal["none", "full", "attn_out"]
@@ -61,9 +61,19 @@ class Mlp(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T D"], *, stream: dropout.WordStream | None = None
     ) -> Float[Array, "B T D"]:
-        hidden = jax.nn.gelu(self.fc1(x), approximate=False)
-        hidden = dropout.dropout(hidden, rate=self.dropout_rate, stream=stream)
-        return dropout.dropout(self.fc2(hidden), rate=self.dropout_rate, stream=stream)
+        hidden = self.fc1(x)
+        words = stream.take_pair(hidden.shape) if stream is not None and self.dropout_rate > 0.0 else None
+
+        # Of the widest arrays of a block only the input of the GELU is kept; the rest is cheap to repeat.
+        @jax.checkpoint
+        def contract(hidden, words, fc2):
+            hidden = linear.gelu(hidden)
+            if words is not None:
+                hidden = dropout.drop(hidden, *words, self.dropout_rate)
+            return nnx.merge(graph, fc2)(hidden)
+
+        graph, fc2 = nnx.split(self.fc2)
+        return dropout.dropout(contract(hidden, words, fc2), rate=self.dropout_rate, stream=stream)
 
 
 def n_dropout_words(length: int, dim: int, n_heads: int, mlp_ratio: int) -> int:

@@ -53,6 +53,11 @@ class WordStream:
         return self._words[:, first : self._used].reshape(-1, *shape)
 
 
+    def take_pair(self, shape: tuple[int, int, int]) -> tuple[UInt32[Array, "B T 1"], UInt32[Array, "B 1 D"]]:
+        """Row and column words for an array of examples x tokens x features."""
+        return self.take(shape[1], 1), self.take(1, shape[2])
+
+
 def keep_mask(rows: UInt32[Array, "..."], columns: UInt32[Array, "..."], rate: float) -> Bool[Array, "..."]:
     """True with probability 1 - rate at every cell of the broadcast of `rows` and `columns`."""
     return mix(rows ^ columns) >= threshold(rate)
@@ -79,4 +84,4 @@ def dropout(x: Float[Array, "B T D"], *, rate: float, stream: WordStream | None)
     """Dropout of tokens x features; without a stream, or at rate 0, x itself at no cost."""
     if stream is None or rate == 0.0:
         return x
-    return drop(x, stream.take(x.shape[1], 1), stream.take(1, x.shape[2]), rate)
+    return drop(x, *stream.take_pair(x.shape), rate)

@@ -1,9 +1,12 @@
-"""Linear map and layer normalisation: float32 parameters, a chosen compute dtype."""
+"""Linear map, layer normalisation and GELU: float32 parameters, a chosen compute dtype."""
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float
 
@@ -24,15 +27,47 @@ def truncated_normal(std: float = 0.02, bound: float = 2.0):
     return init
 
 
-def layer_norm(
-    x: Float[Array, "*any D"], scale: Array, bias: Array, *, epsilon: float, dtype
-) -> Float[Array, "*any D"]:
-    """Layer normalisation over the last axis with float32 statistics (Ba et al. 2016)."""
-    x = x.astype(jnp.float32)
+def _moments(x, epsilon):
+    """Float32 mean and reciprocal standard deviation over the last axis."""
     mean = x.mean(axis=-1, keepdims=True)
-    centred = x - mean
-    variance = (centred * centred).mean(axis=-1, keepdims=True)
-    return (centred * jax.lax.rsqrt(variance + epsilon) * scale + bias).astype(dtype)
+    return mean, jax.lax.rsqrt(jnp.square(x - mean).mean(axis=-1, keepdims=True) + epsilon)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def layer_norm(
+    x: Float[Array, "*any D"], scale: Float[Array, "D"], bias: Float[Array, "D"], epsilon: float = 1e-5
+) -> Float[Array, "*any D"]:
+    """Layer normalisation over the last axis of a float32 array (Ba et al. 2016, equation 4).
+
+    The backward pass starts from x again, so only two numbers a row are kept for it.
+    """
+    return _layer_norm_forward(x, scale, bias, epsilon)[0]
+
+
+def _layer_norm_forward(x, scale, bias, epsilon):
+    mean, inverse = _moments(x, epsilon)
+    return (x - mean) * inverse * scale + bias, (x, mean, inverse, scale)
+
+
+def _layer_norm_backward(epsilon, saved, cotangent):
+    x, mean, inverse, scale = saved
+    normed = (x - mean) * inverse
+    rows = tuple(range(x.ndim - 1))
+    d_normed = cotangent * scale
+    d_x = d_normed - d_normed.mean(axis=-1, keepdims=True) - normed * (d_normed * normed).mean(axis=-1, keepdims=True)
+    return d_x * inverse, (cotangent * normed).sum(axis=rows), cotangent.sum(axis=rows)
+
+
+layer_norm.defvjp(_layer_norm_forward, _layer_norm_backward)
+
+
+def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """x times the normal distribution function of x, in its exact form (Hendrycks & Gimpel 2016).
+
+    Written with erf: `jax.nn.gelu` goes through erfc, which takes more than twice as long on CPUs.
+    """
+    half = np.asarray(0.5, x.dtype)
+    return half * x * (1 + jax.lax.erf(x * np.asarray(2**-0.5, x.dtype)))
 
 
 class Linear(nnx.Module):
@@ -58,4 +93,5 @@ class LayerNorm(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, x: Float[Array, "*any D"]) -> Float[Array, "*any D"]:
-        return layer_norm(x, self.scale[...], self.bias[...], epsilon=self.epsilon, dtype=self.dtype)
+        x = x.astype(jnp.float32)
+        return layer_norm(x, self.scale[...], self.bias[...], self.epsilon).astype(self.dtype)
