@@ -11,13 +11,18 @@ def get_config() -> PretrainConfig:
         model=LSM2Config(
             patch=30,
             encoder_dim=64,
-            encoder_depth=2,
+            encoder_depth=1,
             encoder_heads=2,
             decoder_dim=64,
             decoder_depth=1,
             decoder_heads=2,
             dropout=0.0,
+            binary_weight=4.0,
+            position_period=50.0,
+            start="local",
         ),
-        optimizer=OptimizerConfig(learning_rate=3e-3),
-        loop=LoopConfig(steps=800, log_every=20, validate_every=200, validation_days=64, checkpoint_every=200),
+        optimizer=OptimizerConfig(learning_rate=2e-3),
+        loop=LoopConfig(
+            steps=1000, log_every=50, validate_every=250, validation_days=64, checkpoint_every=250
+        ),
     )

@@ -110,7 +110,7 @@ def test_a_bad_export_leaves_no_store(capsys, tmp_path, name, make):
 
 def test_a_kept_partial_export_still_fails(capsys, tmp_path):
     source = zipped(tmp_path / "export.zip", "export.xml", XML.removesuffix("</HealthData>"))
-    status, out, err = run(
+    status, _, err = run(
         capsys, "data", "import", "apple-health", source, "--out", tmp_path / "store", "--keep-partial"
     )
     assert status == 1
@@ -119,7 +119,9 @@ def test_a_kept_partial_export_still_fails(capsys, tmp_path):
 
 
 def test_an_option_of_another_importer_is_refused(capsys, tmp_path):
-    line = refused(capsys, "data", "import", "fitbit", tmp_path, "--out", tmp_path / "s", "--zone", "Europe/Rome")
+    line = refused(
+        capsys, "data", "import", "fitbit", tmp_path, "--out", tmp_path / "s", "--zone", "Europe/Rome"
+    )
     assert "zone" in line
 
 
@@ -177,7 +179,7 @@ def test_a_bundle_of_another_model_size(capsys, store, trained, tmp_path):
 
 
 def test_impute_fills_every_cell_and_keeps_the_measured_ones(capsys, store, trained, tmp_path):
-    status, out, _ = run(capsys, "impute", trained / "bundle", store, "--out", tmp_path / "filled")
+    status, _, _ = run(capsys, "impute", trained / "bundle", store, "--out", tmp_path / "filled")
     assert status == 0
     before, after = DayStore(store), DayStore(tmp_path / "filled" / "days")
     assert len(before) == len(after)
@@ -186,7 +188,10 @@ def test_impute_fills_every_cell_and_keeps_the_measured_ones(capsys, store, trai
         assert np.isfinite(after.values(i)).all()
         np.testing.assert_array_equal(after.values(i)[measured], before.values(i)[measured])
     assert "<svg" in (tmp_path / "filled" / "report.html").read_text()
-    assert refused(capsys, "impute", trained / "bundle", store, "--out", tmp_path / "filled").count("--force") == 1
+    assert (
+        refused(capsys, "impute", trained / "bundle", store, "--out", tmp_path / "filled").count("--force")
+        == 1
+    )
 
 
 def test_evaluate_writes_scores_and_a_report(capsys, store, trained, tmp_path):

@@ -18,8 +18,8 @@ _PUBLIC = {
 
 if TYPE_CHECKING:
     from wearjax.benchmarks.openmhc.imputation import evaluate_imputation
-    from wearjax.predict.pretrained import load_pretrained
     from wearjax.days.open import open_days
+    from wearjax.predict.pretrained import load_pretrained
 
 __all__ = ["__version__", "evaluate_imputation", "load_pretrained", "open_days"]
 

@@ -56,7 +56,12 @@ def loader(repeats: int) -> list[Table]:
 
         rates = [read() for _ in range(repeats)]
         stored = len(days)
-    return [("Loader", [{"days stored": stored, "batch": LOADER_BATCH, "days/s": f"{statistics.median(rates):,.0f}"}])]
+    return [
+        (
+            "Loader",
+            [{"days stored": stored, "batch": LOADER_BATCH, "days/s": f"{statistics.median(rates):,.0f}"}],
+        )
+    ]
 
 
 def masks(repeats: int) -> list[Table]:

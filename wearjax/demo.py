@@ -22,7 +22,7 @@ from wearjax.train import config as configs
 from wearjax.train import loop
 
 BASELINES = ("mean", "mode", "linear", "locf", "temporal_mean", "temporal_mode")
-COHORT = synthetic.Cohort(n_participants=90, days_per_participant=14, seed=7)
+COHORT = synthetic.Cohort(n_participants=160, days_per_participant=14, seed=7)
 EVALUATED_DAYS = 120
 
 
@@ -62,12 +62,12 @@ def run(
     if steps is not None:
         config = replace(config, loop=replace(config.loop, steps=steps))
     say(f"Training a small LSM-2 for {config.loop.steps} steps")
-    trained = loop.pretrain(config, data_dir=out / "days", out=out / "run", force=force, bundles=bundles)
+    loop.pretrain(config, data_dir=out / "days", out=out / "run", force=force, bundles=bundles)
     clock.lap("training")
 
     say("Scoring six statistical imputers and LSM-2 on six masking scenarios")
     methods = _baselines(days, out / "days")
-    methods["lsm2"] = lsm2.LSM2Imputer(bundles.load_bundle(trained.bundle_path))
+    methods["lsm2"] = lsm2.LSM2Imputer(bundles.load_bundle(out / "run" / "bundle"))
     results = imputation.evaluate_imputation(
         methods, data_dir=out / "days", split="test", max_samples=max_days, output_dir=out / "run"
     )

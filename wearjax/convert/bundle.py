@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -88,7 +87,7 @@ def load_bundle(path: str | os.PathLike) -> Bundle:
     facts = _read_facts(path)
     try:
         architecture = registry.get(facts["kind"])
-        config = configs.from_dict(facts["config"], architecture.config, where="config")
+        config: Any = configs.from_dict(facts["config"], architecture.config, where="config")
         stats = NormalizationStats.from_json(json.dumps(facts["normalization"]))
     except (KeyError, ConfigError, StoreError) as error:
         raise CheckpointError(f"{path / 'bundle.json'}: {error}") from None
@@ -128,7 +127,8 @@ def _with_weights(file: Path, architecture: registry.Architecture, config: Any) 
     if extra := sorted(found.keys() - wanted.keys()):
         raise CheckpointError(f"{file}: parameter {extra[0]} has no place in the model")
     filled = [
-        (path, leaf.replace(jax.numpy.asarray(found[_name(path)]))) for path, leaf in nnx.to_flat_state(abstract)
+        (path, leaf.replace(jax.numpy.asarray(found[_name(path)])))
+        for path, leaf in nnx.to_flat_state(abstract)
     ]
     return nnx.merge(graph, nnx.from_flat_state(filled))
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, UInt32
 
 from wearjax.errors import ConfigError
@@ -140,7 +141,8 @@ def _blocked_forward(q, k, v, bias, words, plan):
         return jax.tree.map(lambda x: _from_queries(x, length), _over(some_queries, blocks))
 
     heads = jax.tree.map(lambda x: _by_heads(x, plan.heads), (q, k, v, rows, columns))
-    out, log_total = jax.tree.map(_from_heads, _over(some_heads, heads))
+    # Named, so that a remat policy can keep what the backward pass needs instead of attending again.
+    out, log_total = (checkpoint_name(_from_heads(x), "attn_out") for x in _over(some_heads, heads))
     return out, (q, k, v, bias, words, out, log_total)
 
 
@@ -198,9 +200,8 @@ def _cudnn(q, k, v, key_mask):
     if q.dtype not in (jnp.bfloat16, jnp.float16):
         raise ConfigError(f"attention: cudnn needs bfloat16 or float16, got {q.dtype}; set model.dtype")
     mask = None if key_mask is None else key_mask[:, None, None, :]
-    out = jax.nn.dot_product_attention(
-        *(x.swapaxes(1, 2) for x in (q, k, v)), mask=mask, scale=1.0, implementation="cudnn"
-    )
+    q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
+    out = jax.nn.dot_product_attention(q, k, v, mask=mask, scale=1.0, implementation="cudnn")
     return out.swapaxes(1, 2)
 
 
@@ -215,19 +216,25 @@ def _splash(q, k, v, key_mask):
     if key_mask is None:
         key_mask = jnp.ones((q.shape[0], n_keys), bool)
     keys = jnp.pad(key_mask, [(0, 0), (0, k.shape[2] - n_keys)]).astype(jnp.int32)
-    keys = keys.at[:, 0].max((keys.sum(axis=1) == 0).astype(jnp.int32))  # the kernel fails on a row without keys
+    keys = keys.at[:, 0].max(
+        (keys.sum(axis=1) == 0).astype(jnp.int32)
+    )  # the kernel fails on a row without keys
     mask = masks.MultiHeadMask([masks.FullMask((q.shape[2], k.shape[2]))] * q.shape[1])
     run = kernel.make_splash_mha(
         mask, head_shards=1, q_seq_shards=1, interpret=jax.default_backend() != "tpu"
     )
     queries = jnp.ones(q.shape[::2], jnp.int32)
-    out = jax.vmap(lambda q, k, v, a, b: run(q, k, v, segment_ids=kernel.SegmentIds(a, b)))(q, k, v, queries, keys)
+    out = jax.vmap(lambda q, k, v, a, b: run(q, k, v, segment_ids=kernel.SegmentIds(a, b)))(
+        q, k, v, queries, keys
+    )
     return out[:, :, :length]
 
 
 def _choose(implementation: str, dtype, *, dropped: bool) -> str:
     if implementation not in IMPLEMENTATIONS:
-        raise ConfigError(f"attention: unknown implementation {implementation!r}, expected one of {IMPLEMENTATIONS}")
+        raise ConfigError(
+            f"attention: unknown implementation {implementation!r}, expected one of {IMPLEMENTATIONS}"
+        )
     if implementation in ("cudnn", "splash") and dropped:
         raise ConfigError(f"attention: {implementation} cannot drop probabilities; use blocked, or dropout 0")
     if implementation != "auto":
@@ -273,13 +280,15 @@ def attend(
     q = q * np.asarray(q.shape[-1] ** -0.5, dtype)
     bias = None if key_mask is None else jnp.where(key_mask, 0.0, FAR_BELOW)[:, None, None, :]
     if implementation == "cudnn":
-        out = _cudnn(q, k, v, key_mask)
+        out = checkpoint_name(_cudnn(q, k, v, key_mask), "attn_out")
     elif implementation == "splash":
-        out = _splash(q, k, v, key_mask)
+        out = checkpoint_name(_splash(q, k, v, key_mask), "attn_out")
     elif implementation == "xla":
-        out = _plain(q, k, v, bias, words, rate)
+        out = checkpoint_name(_plain(q, k, v, bias, words, rate), "attn_out")
     else:
         out = _blocked(q, k, v, bias, words, _plan(q, k, rate, block))
-    if key_mask is not None:  # without a valid key the softmax above is uniform: finite, and switched off here
+    if (
+        key_mask is not None
+    ):  # without a valid key the softmax above is uniform: finite, and switched off here
         out = out * key_mask.any(axis=1)[:, None, None, None]
     return out.astype(dtype)

@@ -7,7 +7,6 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, UInt32
 
 from wearjax.errors import ConfigError
@@ -46,7 +45,7 @@ class SelfAttention(nnx.Module):
             q, k, v, key_mask=key_mask, dropout_rate=self.dropout_rate, stream=stream,
             implementation=self.implementation, block=self.block,
         )  # fmt: skip
-        out = checkpoint_name(out.transpose(0, 2, 1, 3).reshape(batch, length, dim), "attn_out")
+        out = out.transpose(0, 2, 1, 3).reshape(batch, length, dim)
         return dropout.dropout(self.proj(out), rate=self.dropout_rate, stream=stream)
 
 
@@ -124,8 +123,9 @@ class TransformerStack(nnx.Module):
             attention outputs, which are what is dear to recompute).
     """
 
-    def __init__(self, dim: int, depth: int, n_heads: int, *, mlp_ratio=4, dropout_rate=0.0, scan_layers=False,
-                 remat: Remat = "none", implementation="auto", block=None, dtype=jnp.float32, rngs: nnx.Rngs):  # fmt: skip
+    def __init__(self, dim: int, depth: int, n_heads: int, *, mlp_ratio=4, dropout_rate=0.0,
+                 scan_layers=False, remat: Remat = "none", implementation="auto", block=None,
+                 dtype=jnp.float32, rngs: nnx.Rngs):  # fmt: skip
         if remat not in ("none", "full", "attn_out"):
             raise ConfigError(f"remat: expected none, full or attn_out, got {remat!r}")
 

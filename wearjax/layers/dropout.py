@@ -52,8 +52,7 @@ class WordStream:
             raise ValueError(f"dropout: {self._used} random words needed, {self._words.shape[1]} drawn")
         return self._words[:, first : self._used].reshape(-1, *shape)
 
-
-    def take_pair(self, shape: tuple[int, int, int]) -> tuple[UInt32[Array, "B T 1"], UInt32[Array, "B 1 D"]]:
+    def take_pair(self, shape: tuple[int, ...]) -> tuple[UInt32[Array, "B T 1"], UInt32[Array, "B 1 D"]]:
         """Row and column words for an array of examples x tokens x features."""
         return self.take(shape[1], 1), self.take(1, shape[2])
 

@@ -54,7 +54,11 @@ def _layer_norm_backward(epsilon, saved, cotangent):
     normed = (x - mean) * inverse
     rows = tuple(range(x.ndim - 1))
     d_normed = cotangent * scale
-    d_x = d_normed - d_normed.mean(axis=-1, keepdims=True) - normed * (d_normed * normed).mean(axis=-1, keepdims=True)
+    d_x = (
+        d_normed
+        - d_normed.mean(axis=-1, keepdims=True)
+        - normed * (d_normed * normed).mean(axis=-1, keepdims=True)
+    )
     return d_x * inverse, (cotangent * normed).sum(axis=rows), cotangent.sum(axis=rows)
 
 
@@ -66,8 +70,7 @@ def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
     Written with erf: `jax.nn.gelu` goes through erfc, which takes more than twice as long on CPUs.
     """
-    half = np.asarray(0.5, x.dtype)
-    return half * x * (1 + jax.lax.erf(x * np.asarray(2**-0.5, x.dtype)))
+    return x * (jax.lax.erf(x * np.asarray(2**-0.5, x.dtype)) + 1) * np.asarray(0.5, x.dtype)
 
 
 class Linear(nnx.Module):

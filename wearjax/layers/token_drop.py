@@ -6,14 +6,16 @@ gradient of either gather is the other gather and never a scatter, which XLA run
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int32, Shaped
 
 
-class Selection(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Selection:
     """Which tokens were kept.
 
     Attributes:

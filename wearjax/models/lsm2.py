@@ -8,15 +8,18 @@ in the decoder.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import blocks, linear, patch, position, token_drop
+from wearjax.models import lsm2_start
 
 _DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
@@ -31,6 +34,10 @@ class LSM2Config:
         dropout: rate of all four dropouts of a block (attention, its projection, MLP hidden and output).
         mask_ratio: probability of an artificial mask of a token in the random strategy.
         removal_ratio: share of the tokens removed before the encoder in pretraining.
+        binary_weight: weight of a patch of a 0/1 channel in the pretraining loss; 1 for a continuous one.
+        position_period: longest period of the position embedding, in channels or patches. With few features
+            the published 10,000 leaves hardly a frequency that tells neighbours apart.
+        start: initial weights, `published`, or `local` (see `wearjax.models.lsm2_start`) for small models.
         dtype: compute type, `float32` or `bfloat16`; parameters, softmax, norms and loss stay float32.
         attention: implementation, see `wearjax.layers.attention.attend`.
         attention_block: queries a block of the blocked attention; None chooses by size.
@@ -49,6 +56,9 @@ class LSM2Config:
     dropout: float = 0.1
     mask_ratio: float = 0.5
     removal_ratio: float = 0.5
+    binary_weight: float = 1.0
+    position_period: float = position.PERIOD
+    start: Literal["published", "local"] = "published"
     dtype: str = "float32"
     attention: str = "auto"
     attention_block: int | None = None
@@ -66,6 +76,10 @@ class LSM2Config:
                 )
         if self.dtype not in _DTYPES:
             raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
+        if self.start not in ("published", "local"):
+            raise ConfigError(f"model.start: expected published or local, got {self.start!r}")
+        if self.position_period <= 1.0 or self.binary_weight <= 0.0:
+            raise ConfigError("model.position_period must be above 1 and model.binary_weight above 0")
         if not 0.0 <= self.dropout < 1.0:
             raise ConfigError(f"model.dropout: must be in [0, 1), got {self.dropout}")
         if not 0.0 <= self.removal_ratio < 1.0:
@@ -122,9 +136,14 @@ class LSM2(nnx.Module):
             config.decoder_dim, config.decoder_depth, config.decoder_heads, rngs=rngs, **run
         )
         self.decoder_pred = linear.Linear(config.decoder_dim, config.patch, dtype=dtype, rngs=rngs)
+        if config.start == "local":
+            lsm2_start.begin_local(self)
 
-    def _positions(self, dim: int):
-        return position.grid_sincos(channels.N_CHANNELS, self.config.patches_per_channel, dim)
+    def positions(self, dim: int) -> np.ndarray:
+        """Fixed position features of all tokens, (T, dim)."""
+        return position.grid_sincos(
+            channels.N_CHANNELS, self.config.patches_per_channel, dim, period=self.config.position_period
+        )
 
     def encode(
         self,
@@ -141,7 +160,7 @@ class LSM2(nnx.Module):
             masked: tokens hidden by missing data or by the artificial mask.
             keys: one dropout key an example; None is evaluation.
         """
-        positions = jnp.asarray(self._positions(self.config.encoder_dim))
+        positions = jnp.asarray(self.positions(self.config.encoder_dim))
         if selection is not None:  # before the embedding: neither gather needs a gradient then
             patches = token_drop.gather(patches, selection)
             masked = token_drop.gather(masked, selection)
@@ -164,7 +183,7 @@ class LSM2(nnx.Module):
             tokens = jnp.where(masked[..., None], mask_token, tokens)
         else:
             tokens = token_drop.restore(tokens, selection, mask_token, masked=masked)
-        tokens = tokens + self._positions(self.config.decoder_dim)
+        tokens = tokens + self.positions(self.config.decoder_dim)
         return self.decoder_pred(self.decoder(tokens, keys=keys)).astype(jnp.float32)
 
     def __call__(

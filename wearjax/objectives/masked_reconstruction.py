@@ -7,6 +7,7 @@ counts once however many of its minutes are measured.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,7 +112,7 @@ class MaskedReconstruction:
         return jnp.unstack(jax.vmap(jax.random.split)(keys), axis=1)
 
     def __call__(
-        self, model: lsm2.LSM2, batch: dict, *, key: jax.Array, train: bool
+        self, model: lsm2.LSM2, batch: Mapping[str, jax.Array], *, key: jax.Array, train: bool
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """Loss and metrics.
 
@@ -137,16 +138,17 @@ class MaskedReconstruction:
         predicted = model(patches, masked, selection=selection, keys=dropout_keys if train else None)
         losses = patch_losses(predicted, patches)
         scored = (artificial & ~inherited).reshape(losses.shape)
-        return self._reduce(losses, scored, inherited)
+        return self._reduce(losses, scored, inherited, config.binary_weight)
 
-    def _reduce(self, losses, scored, inherited):
-        """Mean over the scored patches of the whole batch; the plain mean if none is scored."""
+    def _reduce(self, losses, scored, inherited, binary_weight):
+        """Weighted sum over the scored patches of the whole batch by their number; over all if none is scored."""
         weights = scored.astype(jnp.float32)
         is_binary = _IS_BINARY[:, None]
+        weighted = losses * jnp.where(is_binary, binary_weight, 1.0)
         sums = {
-            "all": (losses * weights).sum(),
+            "all": (weighted * weights).sum(),
             "scored": weights.sum(),
-            "plain": losses.sum(),
+            "plain": weighted.sum(),
             "tokens": jnp.float32(losses.size),
             "binary": (losses * weights * is_binary).sum(),
             "scored_binary": (weights * is_binary).sum(),
