@@ -20,6 +20,8 @@ SMALL = lsm2.LSM2Config(
     decoder_dim=8, decoder_depth=1, decoder_heads=2, mlp_ratio=2, dropout=0.0,
 )  # fmt: skip
 
+QUICKLY = {"xla_backend_optimization_level": 0}  # compiling takes longer than running here
+
 
 def outline(config):
     return nnx.split(nnx.eval_shape(lambda: lsm2.LSM2(config, rngs=nnx.Rngs(0))))
@@ -265,7 +267,7 @@ def test_registry():
 def test_local_start_changes_weights_and_not_the_structure():
     def start(name):
         config = dataclasses.replace(SMALL, start=name)
-        state = jax.jit(lambda: nnx.state(lsm2.LSM2(config, rngs=nnx.Rngs(0))))()
+        state = jax.jit(lambda: nnx.state(lsm2.LSM2(config, rngs=nnx.Rngs(0))), compiler_options=QUICKLY)()
         return {".".join(map(str, path)): np.asarray(leaf[...]) for path, leaf in nnx.to_flat_state(state)}
 
     published, local = start("published"), start("local")

@@ -14,7 +14,7 @@ from wearjax.train import config as configs
 from wearjax.train import state, tasks
 from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig
 
-PARAMETERS = {"lsm2_daily": 24_559_498, "tiny": 43_260}
+PARAMETERS = {"lsm2_daily": 24_559_498, "tiny": 43_260, "demo": 108_382}
 SHIPPED = {file.stem: file for folder in configs.config_folders() for file in folder.glob("*.py")}
 
 
@@ -174,7 +174,7 @@ def test_total_steps():
 
 
 def test_a_model_without_task():
-    with pytest.raises(ConfigError, match="nothing is known about training a dict"):
+    with pytest.raises(ConfigError, match="no architecture takes a dict"):
         tasks.task_of({})
 
 
