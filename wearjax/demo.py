@@ -23,7 +23,7 @@ from wearjax.train import loop
 
 BASELINES = ("mean", "mode", "linear", "locf", "temporal_mean", "temporal_mode")
 COHORT = synthetic.Cohort(n_participants=160, days_per_participant=14, seed=7)
-EVALUATED_DAYS = 120
+EVALUATED_DAYS = 400
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def run(
 
     say("Scoring six statistical imputers and LSM-2 on six masking scenarios")
     methods = _baselines(days, out / "days")
-    methods["lsm2"] = lsm2.LSM2Imputer(bundles.load_bundle(out / "run" / "bundle"))
+    methods["lsm2"] = lsm2.LSM2Imputer(bundles.load_bundle(out / "run" / "bundle"), clip=True)
     results = imputation.evaluate_imputation(
         methods, data_dir=out / "days", split="test", max_samples=max_days, output_dir=out / "run"
     )

@@ -15,6 +15,10 @@ from wearjax.convert.bundle import Bundle
 from wearjax.errors import MethodError
 from wearjax.objectives import masked_reconstruction
 
+_LOWEST, _HIGHEST = (
+    np.asarray([c.plausible[i] for c in channels.CHANNELS], np.float32)[:, None] for i in (0, 1)
+)
+
 
 class LSM2Imputer:
     """Satisfies the imputer contract; windows of several days are imputed day by day.
@@ -22,15 +26,18 @@ class LSM2Imputer:
     Args:
         bundle: a trained model of kind `lsm2`.
         batch_size: days a call of the model; the last call is padded, so that it compiles once.
+        clip: keep continuous values inside the plausible range of their channel (no negative steps). The
+            published evaluation does not, so this is off by default.
     """
 
     name = "lsm2"
 
-    def __init__(self, bundle: Bundle, *, batch_size: int = 16):
+    def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
         if bundle.kind != "lsm2":
             raise MethodError(f"LSM2Imputer: expected a bundle of kind 'lsm2', got {bundle.kind!r}")
         self.bundle = bundle
         self.batch_size = batch_size
+        self.clip = clip
         graph, self._state = nnx.split(bundle.model)
         self._reconstruct = jax.jit(partial(_reconstruct, graph, bundle.stats))
 
@@ -62,6 +69,8 @@ class LSM2Imputer:
             padded[: len(rows)] = days[rows]
             filled[rows] = np.asarray(self._reconstruct(self._state, padded))[: len(rows)]
         back = filled.reshape(count, time // minutes, n_channels, minutes).swapaxes(1, 2).reshape(data.shape)
+        if self.clip:
+            back = np.clip(back, _LOWEST, _HIGHEST)
         return np.where(target, back, data).astype(np.float32)
 
 
