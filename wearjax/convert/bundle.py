@@ -89,7 +89,7 @@ def load_bundle(path: str | os.PathLike) -> Bundle:
         architecture = registry.get(facts["kind"])
         config: Any = configs.from_dict(facts["config"], architecture.config, where="config")
         stats = NormalizationStats.from_json(json.dumps(facts["normalization"]))
-    except (KeyError, ConfigError, StoreError) as error:
+    except (KeyError, TypeError, ConfigError, StoreError) as error:
         raise CheckpointError(f"{path / 'bundle.json'}: {error}") from None
     model = _with_weights(path / "weights.npz", architecture, config)
     return Bundle(facts["kind"], config, model, stats)
@@ -115,11 +115,13 @@ def _with_weights(file: Path, architecture: registry.Architecture, config: Any) 
     try:
         with np.load(file, allow_pickle=False) as stored:
             found = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{file}: not readable as weights ({error})") from None
     for name, leaf in wanted.items():
         if name not in found:
             raise CheckpointError(f"{file}: parameter {name} is missing; the model needs {tuple(leaf.shape)}")
+        if found[name].dtype.kind != "f" or not np.isfinite(found[name]).all():
+            raise CheckpointError(f"{file}: parameter {name} must hold finite floating-point numbers")
         if found[name].shape != tuple(leaf.shape):
             raise CheckpointError(
                 f"{file}: parameter {name} is {found[name].shape}, the model needs {tuple(leaf.shape)}"

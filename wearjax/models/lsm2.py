@@ -66,11 +66,11 @@ class LSM2Config:
     remat: blocks.Remat = "none"
 
     def __post_init__(self):
-        if self.patch < 1 or self.minutes % self.patch:
+        if self.patch < 1 or self.minutes < 1 or self.minutes % self.patch:
             raise ConfigError(f"model.patch: {self.patch} does not divide model.minutes {self.minutes}")
         for side in ("encoder", "decoder"):
             dim, heads = getattr(self, f"{side}_dim"), getattr(self, f"{side}_heads")
-            if dim % 4 or dim % heads:
+            if dim < 1 or heads < 1 or dim % 4 or dim % heads:
                 raise ConfigError(
                     f"model.{side}_dim: {dim} must be divisible by 4 and by {side}_heads {heads}"
                 )

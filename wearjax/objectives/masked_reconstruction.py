@@ -151,6 +151,7 @@ class MaskedReconstruction:
             "plain": weighted.sum(),
             "tokens": jnp.float32(losses.size),
             "binary": (losses * weights * is_binary).sum(),
+            "continuous": (losses * weights * ~is_binary).sum(),
             "scored_binary": (weights * is_binary).sum(),
             "missing": inherited.sum().astype(jnp.float32),
         }
@@ -160,7 +161,7 @@ class MaskedReconstruction:
             sums["scored"] > 0, _ratio(sums["all"], sums["scored"]), sums["plain"] / sums["tokens"]
         )
         metrics = {
-            "loss_continuous": _ratio(sums["all"] - sums["binary"], sums["scored"] - sums["scored_binary"]),
+            "loss_continuous": _ratio(sums["continuous"], sums["scored"] - sums["scored_binary"]),
             "loss_binary": _ratio(sums["binary"], sums["scored_binary"]),
             "masked_fraction": sums["scored"] / sums["tokens"],
             "missing_fraction": sums["missing"] / sums["tokens"],
