@@ -22,7 +22,7 @@ from flax import nnx
 
 from wearjax import channels
 from wearjax.days.normalization import NormalizationStats
-from wearjax.layers import attention, blocks, dropout
+from wearjax.layers import attention, blocks
 from wearjax.models.lsm2 import LSM2, LSM2Config
 from wearjax.objectives.masked_reconstruction import MaskedReconstruction
 from wearjax.train import optimizer, state, step
@@ -123,27 +123,45 @@ def train_step(config: LSM2Config) -> tuple[Callable, state.TrainState]:
     )
 
 
-def measure_step(config: LSM2Config, *, batch_size: int, repeats: int = 3) -> StepRate:
-    """Times a training step and plain products in turns."""
+@dataclass(frozen=True)
+class CompiledStep:
+    """A training step that keeps its own state: each call of `advance` is one step."""
+
+    config: LSM2Config
+    batch_size: int
+    advance: Callable[[], Any]
+    compile_seconds: float
+    temp_bytes: int
+
+
+def compile_step(config: LSM2Config, *, batch_size: int) -> CompiledStep:
+    """Compiles the step and runs it once."""
     run, train_state = train_step(config)
     batch = {"values": jnp.asarray(made_days(batch_size, config.minutes))}
     start = time.perf_counter()
     compiled = jax.jit(run, donate_argnums=0).lower(train_state, batch).compile()
     compile_seconds = time.perf_counter() - start
-    products = _matmuls()
+    memory = compiled.memory_analysis()
 
     def advance():
         nonlocal train_state
         train_state, metrics = compiled(train_state, batch)
         return train_state, metrics
 
-    _timed(advance)
+    jax.block_until_ready(advance())
+    temp_bytes = memory.temp_size_in_bytes if memory else 0
+    return CompiledStep(config, batch_size, advance, compile_seconds, temp_bytes)
+
+
+def measure_step(step_: CompiledStep, *, repeats: int = 3) -> StepRate:
+    """Times a training step and plain products in turns."""
+    products = _matmuls()
     steps: list[tuple[float, float]] = []
     taken: list[list[tuple[float, float]]] = [[] for _ in products]
     for _ in range(repeats):
         for times, (_, product) in zip(taken, products, strict=True):
             times += [_timed(product) for _ in range(5)]
-        steps.append(_timed(advance))
+        steps.append(_timed(step_.advance))
     wall, processor = (
         max(
             flops / statistics.median(time[i] for time in times)
@@ -152,66 +170,80 @@ def measure_step(config: LSM2Config, *, batch_size: int, repeats: int = 3) -> St
         for i in (0, 1)
     )
     return StepRate(
-        batch_size,
+        step_.batch_size,
         statistics.median(seconds for seconds, _ in steps),
         statistics.median(seconds for _, seconds in steps),
-        float(training_flops(config) * batch_size),
+        float(training_flops(step_.config) * step_.batch_size),
         wall,
         processor,
-        compile_seconds,
-        memory.temp_size_in_bytes if (memory := compiled.memory_analysis()) else 0,
+        step_.compile_seconds,
+        step_.temp_bytes,
     )
 
 
-def breakdown(config: LSM2Config, *, batch_size: int, step_seconds: float, repeats: int = 3) -> list[dict]:
-    """Where a step's time goes: its parts timed alone at their real shapes, and what they leave over."""
-    stacks = (
-        (config.n_kept, config.encoder_dim, config.encoder_heads, config.encoder_depth, True),
-        (config.n_tokens, config.decoder_dim, config.decoder_heads, config.decoder_depth, False),
-    )
-    parts = {
-        "attention": 0.0,
-        "linear maps": 0.0,
-        "norms, GELU, residuals": 0.0,
-        "dropout and its words": 0.0,
+def breakdown(step_: CompiledStep, *, repeats: int = 3) -> list[dict]:
+    """Where a step's time goes: its parts timed alone at their real shapes, in turns with the whole step."""
+    config, batch_size = step_.config, step_.batch_size
+    stacks = {
+        "encoder": (config.n_kept, config.encoder_dim, config.encoder_heads, config.encoder_depth, True),
+        "decoder": (config.n_tokens, config.decoder_dim, config.decoder_heads, config.decoder_depth, False),
     }
-    flops = {"attention": 0.0, "linear maps": 0.0}
-    for tokens, dim, heads, depth, masked in stacks:
-        timed = _stack_seconds(config, batch_size, tokens, dim, heads, masked, repeats)
-        whole, dropped, attended, mapped = (depth * seconds for seconds in timed)
-        parts["attention"] += attended
-        parts["linear maps"] += mapped
-        parts["norms, GELU, residuals"] += max(whole - attended - mapped, 0.0)
-        parts["dropout and its words"] += max(dropped - whole, 0.0)
-        scale = (1 + BACKWARD) * batch_size * depth
-        flops["attention"] += scale * 4 * tokens * tokens * dim
-        flops["linear maps"] += scale * tokens * dim * dim * (8 + 4 * config.mlp_ratio)
-    parts["optimizer"] = _optimizer_seconds(config, repeats)
-    parts["masks, gathers, embedding, loss, allocation"] = max(step_seconds - sum(parts.values()), 0.0)
+    calls = {("step", ""): step_.advance, ("optimizer", ""): _optimizer_call(config)}
+    for side, (tokens, dim, heads, _, masked) in stacks.items():
+        for part, call in _stack_calls(config, batch_size, tokens, dim, heads, masked).items():
+            calls[part, side] = call
+    times: dict[tuple[str, str], list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            times[name].append(_timed(call)[0])
+    seconds = {name: statistics.median(taken) for name, taken in times.items()}
+
+    def over_stacks(part: str) -> float:
+        return sum(stack[3] * seconds[part, side] for side, stack in stacks.items())
+
+    attended, mapped, plain = (over_stacks(part) for part in ("attention", "linear maps", "block"))
+    parts = {
+        "attention": attended,
+        "linear maps": mapped,
+        "norms, GELU, residuals": max(plain - attended - mapped, 0.0),
+        "dropout and its words": max(over_stacks("block with dropout") - plain, 0.0),
+        "optimizer": seconds["optimizer", ""],
+    }
+    whole = seconds["step", ""]
+    parts["masks, gathers, embedding, loss, allocation"] = max(whole - sum(parts.values()), 0.0)
+    scale = (1 + BACKWARD) * batch_size
+    flops = {
+        "attention": sum(scale * depth * 4 * tokens**2 * dim for tokens, dim, _, depth, _ in stacks.values()),
+        "linear maps": sum(
+            scale * depth * tokens * dim**2 * (8 + 4 * config.mlp_ratio)
+            for tokens, dim, _, depth, _ in stacks.values()
+        ),
+    }
     return [
         {
             "part": name,
-            "ms": f"{1e3 * seconds:,.0f}",
-            "share of step": f"{seconds / step_seconds:.0%}",
-            "GFLOP/s": f"{flops[name] / seconds / 1e9:,.0f}" if name in flops else "",
+            "ms": f"{1e3 * taken:,.0f}",
+            "share of step": f"{taken / whole:.0%}",
+            "GFLOP/s": f"{flops[name] / taken / 1e9:,.0f}" if name in flops else "",
         }
-        for name, seconds in parts.items()
+        for name, taken in parts.items()
     ]
 
 
-def _median_seconds(function: Callable, *args: Any, repeats: int) -> float:
+def _warm(function: Callable, *args: Any) -> Callable[[], Any]:
+    """A call of the compiled function, compiled already."""
     compiled = jax.jit(function)
     jax.block_until_ready(compiled(*args))
-    return statistics.median(_timed(lambda: compiled(*args))[0] for _ in range(repeats))
+    return partial(compiled, *args)
 
 
-def _stack_seconds(config, batch_size, tokens, dim, heads, masked, repeats) -> list[float]:
-    """Forward and backward of one block without dropout, with it, of its attention, and of its linear maps."""
+def _stack_calls(config, batch_size, tokens, dim, heads, masked) -> dict[str, Callable[[], Any]]:
+    """Forward and backward of one block without and with dropout, of its attention, and of its linear maps."""
     x = jax.random.normal(jax.random.key(0), (batch_size, tokens, dim))
     keys = jax.random.split(jax.random.key(1), batch_size)
     key_mask = jnp.broadcast_to(jnp.arange(tokens) % 4 > 0, (batch_size, tokens)) if masked else None
-    seconds = []
-    for rate in (0.0, config.dropout):
+    calls = {}
+    for name, rate in (("block", 0.0), ("block with dropout", config.dropout)):
         stack = blocks.TransformerStack(
             dim, 1, heads, mlp_ratio=config.mlp_ratio, dropout_rate=rate, implementation=config.attention,
             block=config.attention_block, rngs=nnx.Rngs(0),
@@ -221,19 +253,17 @@ def _stack_seconds(config, batch_size, tokens, dim, heads, masked, repeats) -> l
         def whole(params, x, graph=graph):
             return nnx.merge(graph, params)(x, key_mask=key_mask, keys=keys).sum()
 
-        seconds.append(_median_seconds(jax.grad(whole, argnums=(0, 1)), params, x, repeats=repeats))
+        calls[name] = _warm(jax.grad(whole, argnums=(0, 1)), params, x)
 
     q = jax.random.normal(jax.random.key(2), (batch_size, heads, tokens, dim // heads))
-    words = dropout.draw_words(keys, 2 * heads * tokens)
 
     def attended(q, k, v):
         out = attention.attend(
-            q, k, v, key_mask=key_mask, dropout_rate=config.dropout, stream=dropout.WordStream(words),
-            implementation=config.attention, block=config.attention_block,
-        )  # fmt: skip
+            q, k, v, key_mask=key_mask, implementation=config.attention, block=config.attention_block
+        )
         return jnp.square(out).sum()
 
-    seconds.append(_median_seconds(jax.grad(attended, argnums=(0, 1, 2)), q, q, q, repeats=repeats))
+    calls["attention"] = _warm(jax.grad(attended, argnums=(0, 1, 2)), q, q, q)
     hidden = config.mlp_ratio * dim
     kernels = [jnp.full(shape, 0.02) for shape in ((dim, 3 * dim), (dim, dim), (dim, hidden), (hidden, dim))]
 
@@ -242,28 +272,30 @@ def _stack_seconds(config, batch_size, tokens, dim, heads, masked, repeats) -> l
         x = (x @ to_qkv)[..., :dim] @ proj
         return jnp.square(x @ up @ down).sum()
 
-    seconds.append(_median_seconds(jax.grad(mapped, argnums=(0, 1)), x, kernels, repeats=repeats))
-    return seconds
+    calls["linear maps"] = _warm(jax.grad(mapped, argnums=(0, 1)), x, kernels)
+    return calls
 
 
-def _optimizer_seconds(config: LSM2Config, repeats: int) -> float:
+def _optimizer_call(config: LSM2Config) -> Callable[[], Any]:
     settings = OptimizerConfig()
     update = optimizer.adamw(settings, optimizer.warmup_cosine(settings, steps=STEPS))
     params = nnx.state(LSM2(config, rngs=nnx.Rngs(0)), nnx.Param)
     moments = jax.jit(update.init)(params)
+    gradients = jax.tree.map(jnp.ones_like, params)
 
     def apply(params, moments, gradients):
         changes, moments = update.update(gradients, moments, params)
         return jax.tree.map(jnp.add, params, changes), moments
 
     compiled = jax.jit(apply, donate_argnums=(0, 1))
-    gradients = jax.tree.map(jnp.ones_like, params)
-    seconds = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        params, moments = jax.block_until_ready(compiled(params, moments, gradients))
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds[1:])
+
+    def advance():
+        nonlocal params, moments
+        params, moments = compiled(params, moments, gradients)
+        return params
+
+    jax.block_until_ready(advance())
+    return advance
 
 
 def measure_lsm2(
@@ -271,11 +303,12 @@ def measure_lsm2(
 ) -> list[Table]:
     """Tables of the training step (published size by default) and of where its time goes."""
     config = config or LSM2Config()
-    rates = [measure_step(config, batch_size=size, repeats=repeats) for size in batch_sizes]
+    steps = [compile_step(config, batch_size=size) for size in batch_sizes]
+    rates = [measure_step(compiled, repeats=repeats) for compiled in steps]
     device = jax.devices()[0]
     cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else ""
     title = f"LSM-2 training step, {config.dtype}, {device.device_kind}{cores}"
-    parts = breakdown(config, batch_size=rates[0].batch_size, step_seconds=rates[0].seconds, repeats=repeats)
+    parts = breakdown(steps[0], repeats=repeats)
     return [
         (title, [_row(rate) for rate in rates]),
         (f"Where the step of batch {rates[0].batch_size} goes, parts timed alone", parts),
