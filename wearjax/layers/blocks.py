@@ -38,9 +38,9 @@ class SelfAttention(nnx.Module):
         stream: dropout.WordStream | None = None,
     ) -> Float[Array, "B T D"]:
         batch, length, dim = x.shape
-        # (B, T, 3 N H) -> 3 x (B, N, T, H)
-        qkv = self.qkv(x).reshape(batch, length, 3, self.n_heads, dim // self.n_heads)
-        q, k, v = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+        # (B, T, 3 N H) -> 3 x (B, N, T, H); `split`, since its gradient is one concatenation
+        parts = jax.lax.split(self.qkv(x), [dim] * 3, axis=2)
+        q, k, v = (part.reshape(batch, length, self.n_heads, -1).transpose(0, 2, 1, 3) for part in parts)
         out = attention.attend(
             q, k, v, key_mask=key_mask, dropout_rate=self.dropout_rate, stream=stream,
             implementation=self.implementation, block=self.block,

@@ -18,10 +18,13 @@ from jaxtyping import Array, Bool, Float, UInt32
 
 
 def mix(x: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
-    """Bijective 32-bit mixing function `lowbias32` (Wellons 2018, hash prospector)."""
-    x = (x ^ (x >> 16)) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> 15)) * np.uint32(0x846CA68B)
-    return x ^ (x >> 16)
+    """Bijective mixing whose high bits depend on all bits of x.
+
+    The inner steps of `lowbias32` (Wellons 2018, hash prospector). Its outer shifts are left out: they would mix
+    words that are random already, and low bits that a threshold does not look at.
+    """
+    x = x * np.uint32(0x7FEB352D)
+    return (x ^ (x >> 15)) * np.uint32(0x846CA68B)
 
 
 def threshold(rate: float) -> np.uint32:

@@ -73,6 +73,37 @@ def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return x * (jax.lax.erf(x * np.asarray(2**-0.5, x.dtype)) + 1) * np.asarray(0.5, x.dtype)
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def affine(
+    x: Float[Array, "*any I"], kernel: Float[Array, "I O"], bias: Float[Array, "O"], dtype
+) -> Float[Array, "*any O"]:
+    """x @ kernel + bias, x and result in `dtype`; gradients of kernel and bias are summed in float32.
+
+    The gradient of the kernel is a product with one factor transposed. CPUs copy that factor, and automatic
+    differentiation picks it blindly; here it is the narrower one.
+    """
+    return x @ kernel.astype(dtype) + bias.astype(dtype)
+
+
+def _affine_forward(x, kernel, bias, dtype):
+    return affine(x, kernel, bias, dtype), (x, kernel)
+
+
+def _affine_backward(dtype, saved, cotangent):
+    x, kernel = saved
+    d_x = cotangent @ kernel.astype(dtype).T
+    rows, cotangents = x.reshape(-1, x.shape[-1]), cotangent.reshape(-1, cotangent.shape[-1])
+    product = functools.partial(jnp.einsum, "ra,rb->ab", preferred_element_type=jnp.float32)
+    if rows.shape[1] <= cotangents.shape[1]:
+        d_kernel = product(rows, cotangents)
+    else:
+        d_kernel = product(cotangents, rows).T
+    return d_x, d_kernel, cotangents.sum(axis=0, dtype=jnp.float32)
+
+
+affine.defvjp(_affine_forward, _affine_backward)
+
+
 class Linear(nnx.Module):
     """x @ kernel + bias; kernel is (in, out)."""
 
@@ -82,7 +113,7 @@ class Linear(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, x: Float[Array, "*any in_"]) -> Float[Array, "*any out"]:
-        return x.astype(self.dtype) @ self.kernel[...].astype(self.dtype) + self.bias[...].astype(self.dtype)
+        return affine(x.astype(self.dtype), self.kernel[...], self.bias[...], self.dtype)
 
 
 class LayerNorm(nnx.Module):
