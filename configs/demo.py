@@ -7,7 +7,7 @@ from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, Pretra
 def get_config() -> PretrainConfig:
     return PretrainConfig(
         name="demo",
-        data=DataConfig(batch_size=8),
+        data=DataConfig(batch_size=4),
         model=LSM2Config(
             patch=30,
             encoder_dim=64,
@@ -21,8 +21,8 @@ def get_config() -> PretrainConfig:
             position_period=50.0,
             start="local",
         ),
-        optimizer=OptimizerConfig(learning_rate=2e-3),
+        optimizer=OptimizerConfig(learning_rate=1.5e-3),
         loop=LoopConfig(
-            steps=1000, log_every=50, validate_every=250, validation_days=64, checkpoint_every=250
+            steps=2000, log_every=100, validate_every=500, validation_examples=64, checkpoint_every=500
         ),
     )

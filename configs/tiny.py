@@ -18,5 +18,7 @@ def get_config() -> PretrainConfig:
             decoder_heads=2,
         ),
         optimizer=OptimizerConfig(learning_rate=1e-3),
-        loop=LoopConfig(steps=100, log_every=10, validate_every=50, validation_days=32, checkpoint_every=50),
+        loop=LoopConfig(
+            steps=100, log_every=10, validate_every=50, validation_examples=32, checkpoint_every=50
+        ),
     )

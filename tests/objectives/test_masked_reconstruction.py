@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from functools import partial
 
 import hypothesis
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from flax import nnx
 from hypothesis import strategies as st
 
 from wearjax import channels
 from wearjax.days.normalization import NormalizationStats
-from wearjax.models import lsm2
+from wearjax.models import lsm2, lsm2_sparse
 from wearjax.objectives import masked_reconstruction
 
 SMALL = lsm2.LSM2Config(
@@ -271,6 +273,159 @@ def test_statistics_of_the_strategies(ratio):
     assert order.max() < 1
     assert abs(order.mean() - 0.5) < 0.005
     assert abs(np.corrcoef(order.ravel(), mask.ravel())[0, 1]) < 0.01
+
+
+# windows of several days
+
+DAYS = 3
+SPARSE = lsm2_sparse.LSM2SparseConfig(
+    patch=240, n_days=DAYS, window_minutes=480, encoder_dim=8, encoder_depth=1, encoder_heads=2,
+    decoder_dim=8, decoder_depth=2, decoder_heads=2, mlp_ratio=2, dropout=0.1,
+)  # fmt: skip
+OFFSETS = np.asarray([[0, 1, 5], [-1, 0, 2]], np.int32)
+QUICKLY = {"xla_backend_optimization_level": 0}  # compiling takes longer than running here
+
+
+class SparseRecorder(Recorder):
+    def __call__(self, patches, masked, *, day_offsets, selection, keys):
+        self.day_offsets = day_offsets
+        return super().__call__(patches, masked, selection=selection, keys=keys)
+
+
+def windows_of(seed: int, share_missing: float = 0.0005) -> np.ndarray:
+    """Two windows of three days; the first day of the second is padded."""
+    values = made(seed, share_missing, batch=2 * DAYS).reshape(2, DAYS, 19, 1440)
+    values[1, 0] = np.nan
+    return values.swapaxes(1, 2).reshape(2, 19, DAYS * 1440)
+
+
+@partial(jax.jit, compiler_options=QUICKLY)
+def score_windows(values, offsets, predicted, seed):
+    """Loss with its metrics, and what the model was given."""
+    model = SparseRecorder(SPARSE, predicted)
+    objective = masked_reconstruction.SparseReconstruction(STATS)
+    batch = {"values": values, "day_offsets": offsets}
+    loss, metrics = objective(model, batch, key=jax.random.key(seed), train=False)
+    assert model.keys is None
+    return {"loss": loss, **metrics}, (model.patches, model.masked, model.selection.kept, model.day_offsets)
+
+
+def plain_numbers(metrics):
+    return {name: float(value) for name, value in metrics.items()}
+
+
+def window_predictions(seed: int):
+    return np.random.default_rng(seed).normal(0, 2, (2, 19 * DAYS * 6, 240)).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_loss_of_windows_is_the_plain_loop_over_their_days(seed):
+    values, predicted = windows_of(seed), window_predictions(seed)
+    found, given = score_windows(values, OFFSETS, predicted, seed)
+    patches, masked, kept, offsets = map(np.asarray, given)
+    assert patches.shape == (2, DAYS, 114, 240)
+    np.testing.assert_array_equal(offsets, OFFSETS)
+    assert masked[1, 0].all()
+    days = values.reshape(2, 19, DAYS, 1440).swapaxes(1, 2).reshape(2 * DAYS, 19, 1440)
+    by_day = predicted.reshape(2, 19, DAYS, 6, 240).swapaxes(1, 2).reshape(2 * DAYS, 114, 240)
+    wanted = restated(days, masked.reshape(2 * DAYS, 114), by_day)
+    assert 0.1 < wanted["masked_fraction"] < 0.8
+    assert plain_numbers(found) == pytest.approx(wanted, rel=1e-5)
+    assert kept.shape == (2 * DAYS, 114)
+    assert (kept.sum(axis=1) == SPARSE.n_kept).all()
+
+
+def test_masks_are_drawn_for_every_day():
+    offsets, masked = np.tile(np.arange(DAYS, dtype=np.int32), (2, 1)), []
+    for seed in range(30):
+        values = np.zeros((2, 19, DAYS * 1440), np.float32)
+        masked.append(np.asarray(score_windows(values, offsets, window_predictions(0), seed)[1][1]))
+    masked = np.concatenate(masked).reshape(60, DAYS, 19, 6)
+    temporal = (masked == masked[:, :, :1]).all(axis=(2, 3))
+    assert 0.2 < temporal.mean() < 0.5
+    assert (temporal.any(axis=1) & ~temporal.all(axis=1)).mean() > 0.3  # days differ in their strategy
+    assert len({day.tobytes() for day in masked.reshape(60 * DAYS, -1)}) > 90
+
+
+def test_what_a_padded_slot_holds_cannot_matter():
+    values = windows_of(2)
+    other = values.copy()
+    other[1, :, :1440] = np.random.default_rng(0).normal(size=(19, 1440))
+    found = [score_windows(x, OFFSETS, window_predictions(2), 2) for x in (values, other)]
+    for a, b in zip(jax.tree.leaves(found[0]), jax.tree.leaves(found[1]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_devices_share_one_loss_of_windows():
+    values, predicted = windows_of(3), window_predictions(3)
+    whole, _ = score_windows(values, OFFSETS, predicted, 0)
+    objective = masked_reconstruction.SparseReconstruction(STATS, axis_name="device")
+
+    def half(values, offsets, predicted):
+        batch = {"values": values, "day_offsets": offsets}
+        return objective(SparseRecorder(SPARSE, predicted), batch, key=jax.random.key(0), train=False)
+
+    halves = jax.jit(jax.vmap(half, axis_name="device"), compiler_options=QUICKLY)
+    loss, metrics = halves(*(jnp.asarray(x)[:, None] for x in (values, OFFSETS, predicted)))
+    np.testing.assert_allclose(loss, whole["loss"], rtol=1e-5)
+    for name, value in metrics.items():
+        np.testing.assert_allclose(value, whole[name], rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def compiled_windows():
+    """One gradient step of a tiny sparse model, compiled once, with dropout: (state, batch, key) and a rate."""
+    graph, shapes = nnx.split(nnx.eval_shape(lambda: lsm2_sparse.LSM2Sparse(SPARSE, rngs=nnx.Rngs(0))))
+    rng = np.random.default_rng(0)
+    state = jax.tree.map(lambda p: jnp.asarray(rng.normal(0.0, 0.3, p.shape), jnp.float32), shapes)
+    objective = masked_reconstruction.SparseReconstruction(STATS)
+
+    def loss(state, batch, key):
+        return objective(nnx.merge(graph, state), batch, key=key, train=True)[0]
+
+    @partial(jax.jit, compiler_options=QUICKLY)
+    def step(state, values, offsets, seed):
+        batch = {"values": values, "day_offsets": offsets}
+        return jax.value_and_grad(loss)(state, batch, jax.random.key(seed))
+
+    return state, step
+
+
+@pytest.mark.parametrize("missing", ["gaps", "a day", "a window", "everything"])
+def test_gradient_of_windows_is_finite_whatever_is_missing(compiled_windows, missing):
+    state, step = compiled_windows
+    values, offsets = windows_of(4), OFFSETS.copy()
+    if missing == "a day":
+        values[0, :, 1440:2880] = np.nan
+    elif missing == "a window":
+        values[1], offsets[1] = np.nan, -1
+    elif missing == "everything":
+        values[:] = np.nan
+    loss, gradient = step(state, values, offsets, 0)
+    assert np.isfinite(loss)
+    for path, leaf in nnx.to_flat_state(gradient):
+        assert np.isfinite(leaf[...]).all()
+        if lsm2_sparse.frozen(path):
+            assert not np.any(leaf[...])
+
+
+def test_loss_of_windows_falls(compiled_windows):
+    """Windows of still and of busy days: twenty steps on the decoder bring the loss well below its start."""
+    state, step = compiled_windows
+    busy = np.asarray([[True, True, True], [False, False, False]])
+    values = np.zeros((2, 19, DAYS, 1440), np.float32)
+    values[:, :7] = STATS.means[:7, None, None] + np.where(busy, 4, -3)[:, None, :, None]
+    values[:, 7:] = busy[:, None, :, None]
+    values = values.reshape(2, 19, DAYS * 1440)
+    offsets, losses = np.tile(np.arange(DAYS, dtype=np.int32), (2, 1)), []
+    optimizer = optax.adam(0.05)
+    update, moments = jax.jit(optimizer.update, compiler_options=QUICKLY), optimizer.init(state)
+    for seed in range(20):
+        loss, gradient = step(state, values, offsets, seed)
+        updates, moments = update(gradient, moments)
+        state = optax.apply_updates(state, updates)
+        losses.append(float(loss))
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
 
 
 # units

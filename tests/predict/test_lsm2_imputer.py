@@ -111,6 +111,29 @@ def test_a_window_is_imputed_day_by_day(imputer):
     np.testing.assert_allclose(out, window(days), rtol=1e-5, atol=1e-5)
 
 
+def test_a_weekly_model_takes_windows_whole():
+    week = lsm2.LSM2Config(
+        minutes=7 * 1440, patch=1440, encoder_dim=8, encoder_depth=1, encoder_heads=1,
+        decoder_dim=8, decoder_depth=1, decoder_heads=1, mlp_ratio=1,
+    )  # fmt: skip
+    graph, shapes = nnx.split(nnx.eval_shape(lambda: lsm2.LSM2(week, rngs=nnx.Rngs(0))))
+    rng = np.random.default_rng(1)
+    state = jax.tree.map(lambda p: jnp.asarray(rng.normal(0.1, 0.4, p.shape), jnp.float32), shapes)
+    weekly = LSM2Imputer(bundles.Bundle("lsm2", week, nnx.merge(graph, state), STATS), batch_size=2)
+    data, observed, target = made(3, 7 * 1440)
+    data[1, :, :2880], observed[1, :, :2880], target[1, :, :2880] = np.nan, False, False
+    target[1, 0, 4000:4200] = True
+    out = weekly.impute(data, observed, target)
+    np.testing.assert_array_equal(out[~target], data[~target])
+    assert np.isfinite(out[target]).all()
+    other = data.copy()
+    other[..., 9000:] += 5  # another day of the week, without targets
+    assert not target[..., 9000:].any()
+    assert not np.allclose(weekly.impute(other, observed, target)[target], out[target], atol=1e-3)
+    with pytest.raises(MethodError, match=r"expected \(batch, 19, k·10080\) values, got \(3, 19, 1440\)"):
+        weekly.impute(*(x[..., :1440] for x in (data, observed, target)))
+
+
 def test_nothing_to_fill_and_nothing_measured(imputer):
     data, observed, target = made(1)
     np.testing.assert_array_equal(imputer.impute(data, observed, np.zeros_like(target)), data)

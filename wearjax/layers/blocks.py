@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import jax
@@ -10,7 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, UInt32
 
 from wearjax.errors import ConfigError
-from wearjax.layers import attention, dropout, linear
+from wearjax.layers import attention, dropout, linear, rope
 from wearjax.layers.linear import LayerNorm, Linear
 
 Remat = Literal["none", "full", "attn_out"]
@@ -35,12 +36,16 @@ class SelfAttention(nnx.Module):
         x: Float[Array, "B T D"],
         *,
         key_mask: Bool[Array, "B T"] | None = None,
+        angles: Float[Array, "B T half"] | None = None,
         stream: dropout.WordStream | None = None,
     ) -> Float[Array, "B T D"]:
+        """Attend; `angles` turn queries and keys of every head (`wearjax.layers.rope`)."""
         batch, length, dim = x.shape
         # (B, T, 3 N H) -> 3 x (B, N, T, H); `split`, since its gradient is one concatenation
         parts = jax.lax.split(self.qkv(x), [dim] * 3, axis=2)
         q, k, v = (part.reshape(batch, length, self.n_heads, -1).transpose(0, 2, 1, 3) for part in parts)
+        if angles is not None:
+            q, k = (rope.rotate(part, angles[:, None]) for part in (q, k))
         out = attention.attend(
             q, k, v, key_mask=key_mask, dropout_rate=self.dropout_rate, stream=stream,
             implementation=self.implementation, block=self.block,
@@ -80,6 +85,11 @@ def n_dropout_words(length: int, dim: int, n_heads: int, mlp_ratio: int) -> int:
     return 2 * n_heads * length + 3 * length + dim * (2 + mlp_ratio)
 
 
+def flops(tokens: int, dim: int, *, mlp_ratio: int = 4) -> int:
+    """Forward FLOP of one block and example: projections 8 T D^2, attention 4 T^2 D, MLP 4 ratio T D^2."""
+    return tokens * dim * dim * (8 + 4 * mlp_ratio) + 4 * tokens * tokens * dim
+
+
 class Block(nnx.Module):
     """x + attention(norm(x)), then x + mlp(norm(x)); the residual stream stays float32."""
 
@@ -98,13 +108,41 @@ class Block(nnx.Module):
         x: Float[Array, "B T D"],
         *,
         key_mask: Bool[Array, "B T"] | None = None,
+        angles: Float[Array, "B T half"] | None = None,
         stream: dropout.WordStream | None = None,
     ) -> Float[Array, "B T D"]:
-        x = x + self.attn(self.norm1(x), key_mask=key_mask, stream=stream)
+        x = x + self.attn(self.norm1(x), key_mask=key_mask, angles=angles, stream=stream)
         return x + self.mlp(self.norm2(x), stream=stream)
 
 
-def _checkpointed(function, remat: Remat, *, in_scan: bool):
+def create_stacked(depth: int, dim: int, n_heads: int, *, rngs: nnx.Rngs, **choices) -> Block:
+    """`depth` blocks as one whose parameters have a leading layer axis; `choices` as for `Block`."""
+
+    @nnx.split_rngs(splits=depth)
+    @nnx.vmap
+    def create(rngs: nnx.Rngs) -> Block:
+        return Block(dim, n_heads, rngs=rngs, **choices)
+
+    return create(rngs)
+
+
+def unstack(stacked, depth: int) -> Iterator:
+    """The parameters of one layer after the other, from stacked ones."""
+    # `split` and not indexing: its gradient is one concatenation, not a chain of padded sums.
+    parts = jax.tree.map(lambda p: jax.lax.split(p, [1] * depth), stacked)
+    for index in range(depth):
+        yield jax.tree.map(lambda _, part, i=index: part[i][0], stacked, parts)
+
+
+def layer_words(
+    keys: jax.Array, depth: int, length: int, dim: int, *, n_heads: int, mlp_ratio: int
+) -> UInt32[Array, "depth B n"]:
+    """The random words of all dropouts of `depth` blocks, from one key an example."""
+    n = n_dropout_words(length, dim, n_heads, mlp_ratio)
+    return dropout.draw_words(keys, depth * n).reshape(len(keys), depth, n).swapaxes(0, 1)
+
+
+def checkpointed(function, remat: Remat, *, in_scan: bool):
     """`function` with nothing, everything, or all but the attention output recomputed in the backward pass."""
     if remat == "none":
         return function
@@ -128,16 +166,10 @@ class TransformerStack(nnx.Module):
                  dtype=jnp.float32, rngs: nnx.Rngs):  # fmt: skip
         if remat not in ("none", "full", "attn_out"):
             raise ConfigError(f"remat: expected none, full or attn_out, got {remat!r}")
-
-        @nnx.split_rngs(splits=depth)
-        @nnx.vmap
-        def create(rngs: nnx.Rngs) -> Block:
-            return Block(
-                dim, n_heads, mlp_ratio=mlp_ratio, dropout_rate=dropout_rate, implementation=implementation,
-                block=block, dtype=dtype, rngs=rngs,
-            )  # fmt: skip
-
-        self.blocks = create(rngs)
+        self.blocks = create_stacked(
+            depth, dim, n_heads, mlp_ratio=mlp_ratio, dropout_rate=dropout_rate,
+            implementation=implementation, block=block, dtype=dtype, rngs=rngs,
+        )  # fmt: skip
         self.norm = LayerNorm(dim, dtype=dtype, rngs=rngs)
         self.depth = depth
         self.n_heads = n_heads
@@ -167,20 +199,15 @@ class TransformerStack(nnx.Module):
 
         x = x.astype(jnp.float32)
         words = self._words(keys, x.shape)
-        run = _checkpointed(run, self.remat, in_scan=self.scan_layers)
+        run = checkpointed(run, self.remat, in_scan=self.scan_layers)
         if self.scan_layers:
             x, _ = jax.lax.scan(lambda x, xs: (run(x, *xs), None), x, (stacked, words))
         else:
-            # `split` and not indexing: its gradient is one concatenation, not a chain of padded sums.
-            parts = jax.tree.map(lambda p: jax.lax.split(p, [1] * self.depth), stacked)
-            for index in range(self.depth):
-                layer = jax.tree.map(lambda _, part, i=index: part[i][0], stacked, parts)
+            for index, layer in enumerate(unstack(stacked, self.depth)):
                 x = run(x, layer, None if words is None else words[index])
         return self.norm(x)
 
     def _words(self, keys, shape) -> UInt32[Array, "depth B n"] | None:
         if keys is None or self.dropout_rate == 0.0:
             return None
-        batch, length, dim = shape
-        n = n_dropout_words(length, dim, self.n_heads, self.mlp_ratio)
-        return dropout.draw_words(keys, self.depth * n).reshape(batch, self.depth, n).swapaxes(0, 1)
+        return layer_words(keys, self.depth, *shape[1:], n_heads=self.n_heads, mlp_ratio=self.mlp_ratio)

@@ -8,7 +8,7 @@ in the decoder.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 
 from wearjax import channels
 from wearjax.errors import ConfigError
-from wearjax.layers import blocks, linear, patch, position, token_drop
+from wearjax.layers import attention, blocks, linear, patch, position, token_drop
 from wearjax.models import lsm2_start
 
 _DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
@@ -74,6 +74,18 @@ class LSM2Config:
                 raise ConfigError(
                     f"model.{side}_dim: {dim} must be divisible by 4 and by {side}_heads {heads}"
                 )
+        for name in ("encoder_depth", "decoder_depth", "mlp_ratio"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        if self.attention not in attention.IMPLEMENTATIONS:
+            known = ", ".join(attention.IMPLEMENTATIONS)
+            raise ConfigError(f"model.attention: expected one of {known}; got {self.attention!r}")
+        if self.attention_block is not None and self.attention_block < 1:
+            raise ConfigError(f"model.attention_block: must be at least 1, got {self.attention_block}")
+        if self.remat not in get_args(blocks.Remat):
+            raise ConfigError(
+                f"model.remat: expected one of {', '.join(get_args(blocks.Remat))}; got {self.remat!r}"
+            )
         if self.dtype not in _DTYPES:
             raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
         if self.start not in ("published", "local"):
@@ -223,3 +235,26 @@ class LSM2(nnx.Module):
         encoded = self.encode(patches, masked).astype(jnp.float32)
         total = jnp.where(masked[..., None], 0.0, encoded).sum(axis=1)
         return total / jnp.maximum((~masked).sum(axis=1), 1)[:, None]
+
+
+BACKWARD = 2  # a product y = x w is differentiated by two of the same size
+
+
+def training_flops(config: LSM2Config) -> int:
+    """FLOP of one example's forward and backward pass; removed tokens and recomputed values do not count."""
+    return (1 + BACKWARD) * (encoder_flops(config) + decoder_flops(config))
+
+
+def encoder_flops(config: LSM2Config) -> int:
+    """Forward FLOP of one example up to the encoder's output."""
+    stack = config.encoder_depth * blocks.flops(config.n_kept, config.encoder_dim, mlp_ratio=config.mlp_ratio)
+    return stack + 2 * config.n_kept * config.encoder_dim * config.patch
+
+
+def decoder_flops(config: LSM2Config) -> int:
+    """Forward FLOP of one example from the encoder's output to the predicted patches."""
+    stack = config.decoder_depth * blocks.flops(
+        config.n_tokens, config.decoder_dim, mlp_ratio=config.mlp_ratio
+    )
+    edges = config.n_kept * config.encoder_dim + config.n_tokens * config.patch
+    return stack + 2 * edges * config.decoder_dim

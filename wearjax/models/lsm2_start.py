@@ -16,7 +16,7 @@ import numpy as np
 from wearjax import channels
 
 if TYPE_CHECKING:
-    from wearjax.layers.blocks import TransformerStack
+    from wearjax.layers.blocks import Block
     from wearjax.models.lsm2 import LSM2
 
 WEIGHT_GAIN = 2.5  # on the published 0.02, for every linear map
@@ -30,20 +30,20 @@ RIDGE = 1e-2
 def begin_local(model: LSM2) -> None:
     """Replaces the initial weights of a model with two heads a layer or any even number of them."""
     for stack in (model.encoder, model.decoder):
-        for part in (
-            stack.blocks.attn.qkv,
-            stack.blocks.attn.proj,
-            stack.blocks.mlp.fc1,
-            stack.blocks.mlp.fc2,
-        ):
-            part.kernel[...] = part.kernel[...] * WEIGHT_GAIN
-        _focus(stack)
+        look_nearby(stack.blocks)
     for part in (model.encoder_to_decoder, model.decoder_pred):
         part.kernel[...] = part.kernel[...] * WEIGHT_GAIN
     model.mask_token[...] = model.mask_token[...] * WEIGHT_GAIN
     _start_at_priors(model)
     embed = model.patch_embed.proj
     embed.kernel[...] = embed.kernel[...] * (WEIGHT_GAIN * PATCH_GAIN)
+
+
+def look_nearby(stacked: Block) -> None:
+    """Replaces the initial weights of stacked blocks; tokens of several days attend by channel and time of day."""
+    for part in (stacked.attn.qkv, stacked.attn.proj, stacked.mlp.fc1, stacked.mlp.fc2):
+        part.kernel[...] = part.kernel[...] * WEIGHT_GAIN
+    _focus(stacked)
 
 
 def _start_at_priors(model: LSM2) -> None:
@@ -62,13 +62,14 @@ def _start_at_priors(model: LSM2) -> None:
     kernel[...] = kernel[...] + jnp.asarray(offset, jnp.float32)[:, None]
 
 
-def _focus(stack: TransformerStack) -> None:
+def _focus(stacked: Block) -> None:
     """Adds to the query and key kernels the match of positions: even heads along a channel, odd ones across."""
-    kernel = stack.blocks.attn.qkv.kernel
+    kernel = stacked.attn.qkv.kernel
     dim = kernel.shape[1]
-    width = dim // stack.n_heads
+    n_heads = stacked.attn.n_heads
+    width = dim // n_heads
     match = np.zeros((dim, dim), np.float32)
-    for head in range(stack.n_heads):
+    for head in range(n_heads):
         for column, (feature, sharpness) in enumerate(_features(dim, width, along=head % 2 == 0)):
             match[feature, head * width + column] = np.sqrt(sharpness)
     both = np.concatenate([match, match, np.zeros_like(match)], axis=1)

@@ -1,4 +1,4 @@
-"""Masked reconstruction with adaptive and inherited masking (AIM): the pretraining objective of LSM-2.
+"""Masked reconstruction with adaptive and inherited masking (AIM): the pretraining objectives of LSM-2.
 
 Masks, strategies, token removal and the hybrid loss follow the LSM-2 paper (Xu et al. 2025) where the published
 OpenMHC code agrees with it, and the code where not: Bernoulli draws instead of exact halves, and a scored patch
@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 
 from wearjax import channels
 from wearjax.layers import dropout, patch, token_drop
-from wearjax.models import lsm2
+from wearjax.models import lsm2, lsm2_sparse
 
 if TYPE_CHECKING:
     from wearjax.days.normalization import NormalizationStats
@@ -94,8 +94,8 @@ def _ratio(numerator, denominator):
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedReconstruction:
-    """Loss of an LSM-2 model on a batch of days.
+class _Reconstruction:
+    """What the objectives share: keys by the place of an example, and the reduction over the global batch.
 
     Attributes:
         stats: training statistics of the continuous channels.
@@ -110,6 +110,39 @@ class MaskedReconstruction:
         first = 0 if self.axis_name is None else jax.lax.axis_index(self.axis_name) * batch_size
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(batch_size))
         return jnp.unstack(jax.vmap(jax.random.split)(keys), axis=1)
+
+    def _reduce(self, losses, scored, inherited, binary_weight):
+        """Weighted sum over the scored patches of the whole batch by their number; over all if none is scored."""
+        weights = scored.astype(jnp.float32)
+        is_binary = _IS_BINARY[:, None]
+        weighted = losses * jnp.where(is_binary, binary_weight, 1.0)
+        sums = {
+            "all": (weighted * weights).sum(),
+            "scored": weights.sum(),
+            "plain": weighted.sum(),
+            "tokens": jnp.float32(losses.size),
+            "binary": (losses * weights * is_binary).sum(),
+            "continuous": (losses * weights * ~is_binary).sum(),
+            "scored_binary": (weights * is_binary).sum(),
+            "missing": inherited.sum().astype(jnp.float32),
+        }
+        if self.axis_name is not None:
+            sums = jax.lax.psum(sums, self.axis_name)
+        loss = jnp.where(
+            sums["scored"] > 0, _ratio(sums["all"], sums["scored"]), sums["plain"] / sums["tokens"]
+        )
+        metrics = {
+            "loss_continuous": _ratio(sums["continuous"], sums["scored"] - sums["scored_binary"]),
+            "loss_binary": _ratio(sums["binary"], sums["scored_binary"]),
+            "masked_fraction": sums["scored"] / sums["tokens"],
+            "missing_fraction": sums["missing"] / sums["tokens"],
+        }
+        return loss, jax.lax.stop_gradient(metrics)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedReconstruction(_Reconstruction):
+    """Loss of an LSM-2 model on a batch of examples of the model's own length: days, or whole weeks."""
 
     def __call__(
         self, model: lsm2.LSM2, batch: Mapping[str, jax.Array], *, key: jax.Array, train: bool
@@ -140,30 +173,47 @@ class MaskedReconstruction:
         scored = (artificial & ~inherited).reshape(losses.shape)
         return self._reduce(losses, scored, inherited, config.binary_weight)
 
-    def _reduce(self, losses, scored, inherited, binary_weight):
-        """Weighted sum over the scored patches of the whole batch by their number; over all if none is scored."""
-        weights = scored.astype(jnp.float32)
-        is_binary = _IS_BINARY[:, None]
-        weighted = losses * jnp.where(is_binary, binary_weight, 1.0)
-        sums = {
-            "all": (weighted * weights).sum(),
-            "scored": weights.sum(),
-            "plain": weighted.sum(),
-            "tokens": jnp.float32(losses.size),
-            "binary": (losses * weights * is_binary).sum(),
-            "continuous": (losses * weights * ~is_binary).sum(),
-            "scored_binary": (weights * is_binary).sum(),
-            "missing": inherited.sum().astype(jnp.float32),
-        }
-        if self.axis_name is not None:
-            sums = jax.lax.psum(sums, self.axis_name)
-        loss = jnp.where(
-            sums["scored"] > 0, _ratio(sums["all"], sums["scored"]), sums["plain"] / sums["tokens"]
+
+@dataclass(frozen=True, eq=False)
+class SparseReconstruction(_Reconstruction):
+    """Loss of an LSM-2-Sparse model on a batch of windows of several days.
+
+    Masks, their strategies and the removal of tokens are drawn for each day; the loss is that of the daily
+    objective over all patches of the window. A padded day is missing, whatever its slot holds.
+    """
+
+    def __call__(
+        self, model: lsm2_sparse.LSM2Sparse, batch: Mapping[str, jax.Array], *, key: jax.Array, train: bool
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """Loss and metrics, as those of `MaskedReconstruction`.
+
+        Args:
+            batch: `values` float32 (B, 19, days · minutes), NaN = not measured, and `day_offsets` (B, days),
+                calendar days since the first real day, -1 in padded slots; other entries are ignored.
+        """
+        config, offsets = model.config, batch["day_offsets"]
+        batch_size, n_days = offsets.shape
+        padded = jnp.repeat(offsets < 0, config.minutes, axis=1)[:, None]
+        values, missing = normalize(jnp.where(padded, jnp.nan, batch["values"]), self.stats)
+        days, gaps = (
+            lsm2_sparse.split_days(x, n_days).reshape(-1, x.shape[1], config.minutes)
+            for x in (values, missing)
         )
-        metrics = {
-            "loss_continuous": _ratio(sums["continuous"], sums["scored"] - sums["scored_binary"]),
-            "loss_binary": _ratio(sums["binary"], sums["scored_binary"]),
-            "masked_fraction": sums["scored"] / sums["tokens"],
-            "missing_fraction": sums["missing"] / sums["tokens"],
-        }
-        return loss, jax.lax.stop_gradient(metrics)
+        patches, inherited = patch.patchify(days, config.patch), lsm2.inherited_mask(gaps, config.patch)
+        mask_keys, dropout_keys = self._example_keys(key, batch_size)
+        artificial, order = draw_masks(
+            lsm2_sparse.row_keys(mask_keys, n_days),
+            channels.N_CHANNELS,
+            config.patches_per_channel,
+            config.mask_ratio,
+        )
+        masked = inherited | artificial
+        selection = token_drop.keep_lowest(100.0 * masked + order, config.n_kept)
+        by_day = lambda x: x.reshape(batch_size, n_days, *x.shape[1:])  # noqa: E731
+        predicted = model(
+            by_day(patches), by_day(masked), day_offsets=offsets, selection=selection,
+            keys=dropout_keys if train else None,
+        )  # fmt: skip
+        losses = patch_losses(predicted, patch.patchify(values, config.patch))
+        scored = lsm2_sparse.join_days(by_day(artificial & ~inherited)).reshape(losses.shape)
+        return self._reduce(losses, scored, inherited, config.binary_weight)

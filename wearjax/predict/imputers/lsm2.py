@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Float, Float32, Shaped
+from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
 
 from wearjax import channels
 from wearjax.convert.bundle import Bundle
 from wearjax.errors import MethodError
 from wearjax.objectives import masked_reconstruction
+from wearjax.segments import seven_days
 
 _LOWEST, _HIGHEST = (
     np.asarray([c.plausible[i] for c in channels.CHANNELS], np.float32)[:, None] for i in (0, 1)
@@ -21,11 +23,13 @@ _LOWEST, _HIGHEST = (
 
 
 class LSM2Imputer:
-    """Satisfies the imputer contract; windows of several days are imputed day by day.
+    """Satisfies the imputer contract for models of single days and of whole weeks.
+
+    Windows of several days are imputed day by day by a daily model, and whole by a weekly one.
 
     Args:
         bundle: a trained model of kind `lsm2`.
-        batch_size: days a call of the model; the last call is padded, so that it compiles once.
+        batch_size: examples a call of the model; the last call is padded, so that it compiles once.
         clip: keep continuous values inside the plausible range of their channel (no negative steps). The
             published evaluation does not, so this is off by default.
     """
@@ -33,8 +37,7 @@ class LSM2Imputer:
     name = "lsm2"
 
     def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
-        if bundle.kind != "lsm2":
-            raise MethodError(f"LSM2Imputer: expected a bundle of kind 'lsm2', got {bundle.kind!r}")
+        _check_kind(self, bundle, "lsm2")
         self.bundle = bundle
         self.batch_size = batch_size
         self.clip = clip
@@ -52,26 +55,138 @@ class LSM2Imputer:
         Values under the target mask are erased first, whatever the caller left there.
 
         Raises:
-            MethodError: the time axis is not a whole number of the model's days.
+            MethodError: the time axis is not a whole number of the model's examples (days, or weeks).
         """
         minutes = self.bundle.config.minutes
         count, n_channels, time = data.shape
         if n_channels != channels.N_CHANNELS or time % minutes:
             raise MethodError(f"LSM2Imputer: expected (batch, 19, k·{minutes}) values, got {data.shape}")
         target = np.asarray(target_mask, bool)
-        hidden = np.where(np.asarray(observed_mask, bool) & ~target, data, np.nan).astype(np.float32)
-        days = _cut(hidden, minutes)
-        wanted = np.flatnonzero(_cut(target, minutes).any(axis=(1, 2)))
-        filled = np.array(days)
-        for start in range(0, len(wanted), self.batch_size):
-            rows = wanted[start : start + self.batch_size]
-            padded = np.full((self.batch_size, *days.shape[1:]), np.nan, np.float32)
-            padded[: len(rows)] = days[rows]
-            filled[rows] = np.asarray(self._reconstruct(self._state, padded))[: len(rows)]
+        days = _cut(_hidden(data, observed_mask, target), minutes)
+        filled = _fill(
+            lambda *batch: self._reconstruct(self._state, *batch), (days,), (np.nan,),
+            target=_cut(target, minutes), batch_size=self.batch_size,
+        )  # fmt: skip
         back = filled.reshape(count, time // minutes, n_channels, minutes).swapaxes(1, 2).reshape(data.shape)
-        if self.clip:
-            back = np.clip(back, _LOWEST, _HIGHEST)
-        return np.where(target, back, data).astype(np.float32)
+        return _written(back, data, target, clip=self.clip)
+
+
+class LSM2SparseImputer:
+    """Satisfies the imputer contract; the days of a window are imputed together.
+
+    Args:
+        bundle: a trained model of kind `lsm2_sparse`.
+        batch_size: windows handed to the device together; it takes them one after another.
+        clip: as for `LSM2Imputer`.
+    """
+
+    name = "lsm2_sparse"
+
+    def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
+        _check_kind(self, bundle, "lsm2_sparse")
+        self.bundle = bundle
+        self.batch_size = batch_size
+        self.clip = clip
+        graph, self._state = nnx.split(bundle.model)
+        self._reconstruct = jax.jit(partial(_reconstruct_window, graph, bundle.stats))
+
+    def impute(
+        self,
+        data: Float32[np.ndarray, "batch channel=19 time"],
+        observed_mask: Shaped[np.ndarray, "batch channel=19 time"],
+        target_mask: Shaped[np.ndarray, "batch channel=19 time"],
+        *,
+        day_offsets: Int[np.ndarray, "batch day"] | None = None,
+    ) -> Float32[np.ndarray, "batch channel=19 time"]:
+        """`data` with the target cells filled: stored units of continuous channels, probabilities of flags.
+
+        Values under the target mask are erased first, whatever the caller left there. Windows shorter than
+        the model's are padded with missing days on the left.
+
+        Args:
+            day_offsets: calendar days since the window's first real day, -1 in padded slots, whose values are
+                not read; None is one day after the other.
+
+        Raises:
+            MethodError: the time axis is not a whole number of days, or more days than the model takes, or
+                offsets of another shape.
+        """
+        config = self.bundle.config
+        count, n_channels, time = data.shape
+        n_days, rest = divmod(time, config.minutes)
+        if n_channels != channels.N_CHANNELS or rest or not 1 <= n_days <= config.n_days:
+            raise MethodError(
+                f"LSM2SparseImputer: expected (batch, 19, k·{config.minutes}) values of at most "
+                f"{config.n_days} days, got {data.shape}"
+            )
+        offsets = _offsets(day_offsets, count, n_days)
+        target = np.asarray(target_mask, bool)
+        hidden = _hidden(data, observed_mask, target)
+        padded = np.repeat(offsets < 0, config.minutes, axis=1)
+        hidden = np.where(padded[:, None], np.float32(np.nan), hidden)
+        before = [(0, 0), (config.n_days - n_days, 0)]
+        offsets = np.pad(offsets, before, constant_values=seven_days.PADDING)
+        before = [(0, 0), (0, 0), (config.n_days * config.minutes - time, 0)]
+        windows = np.pad(hidden, before, constant_values=np.nan)
+        filled = _fill(
+            lambda *batch: self._reconstruct(self._state, *batch), (windows, offsets, np.ones(count, bool)),
+            (np.nan, seven_days.PADDING, False), target=target, batch_size=self.batch_size,
+        )  # fmt: skip
+        return _written(filled[..., filled.shape[-1] - time :], data, target, clip=self.clip)
+
+
+def _check_kind(imputer: object, bundle: Bundle, kind: str) -> None:
+    if bundle.kind != kind:
+        raise MethodError(
+            f"{type(imputer).__name__}: expected a bundle of kind {kind!r}, got {bundle.kind!r}"
+        )
+
+
+def _offsets(day_offsets: np.ndarray | None, count: int, n_days: int) -> Int[np.ndarray, "batch day"]:
+    if day_offsets is None:
+        return np.tile(np.arange(n_days, dtype=np.int32), (count, 1))
+    offsets = np.asarray(day_offsets)
+    if offsets.shape != (count, n_days) or offsets.dtype.kind not in "iu":
+        raise MethodError(
+            f"LSM2SparseImputer: expected whole day_offsets of shape {(count, n_days)}, "
+            f"got {offsets.dtype} {offsets.shape}"
+        )
+    return offsets.astype(np.int32)
+
+
+def _hidden(data: np.ndarray, observed: np.ndarray, target: Bool[np.ndarray, "..."]) -> np.ndarray:
+    """What may be read: observed and not a target; NaN elsewhere."""
+    return np.where(np.asarray(observed, bool) & ~target, data, np.nan).astype(np.float32)
+
+
+def _fill(
+    reconstruct: Callable[..., Array],
+    inputs: tuple[np.ndarray, ...],
+    padding: tuple[float, ...],
+    *,
+    target: Bool[np.ndarray, "example channel time"],
+    batch_size: int,
+) -> np.ndarray:
+    """The first input with the examples that have targets reconstructed, in calls of one size, padded."""
+    filled = np.array(inputs[0])
+    rows_wanted = np.flatnonzero(target.any(axis=(1, 2)))
+    for start in range(0, len(rows_wanted), batch_size):
+        rows = rows_wanted[start : start + batch_size]
+        batch = [
+            np.full((batch_size, *x.shape[1:]), fill, x.dtype)
+            for x, fill in zip(inputs, padding, strict=True)
+        ]
+        for padded, x in zip(batch, inputs, strict=True):
+            padded[: len(rows)] = x[rows]
+        filled[rows] = np.asarray(reconstruct(*batch))[: len(rows)]
+    return filled
+
+
+def _written(filled: np.ndarray, data: np.ndarray, target: np.ndarray, *, clip: bool) -> np.ndarray:
+    """`data` with the targets taken from `filled`."""
+    if clip:
+        filled = np.clip(filled, _LOWEST, _HIGHEST)
+    return np.where(target, filled, data).astype(np.float32)
 
 
 def _cut(array: np.ndarray, minutes: int) -> np.ndarray:
@@ -85,3 +200,36 @@ def _reconstruct(graph, stats, state, values: Float[Array, "B C M"]) -> Float[Ar
     scaled, missing = masked_reconstruction.normalize(values, stats)
     predicted = nnx.merge(graph, state).reconstruct(scaled, missing)
     return masked_reconstruction.denormalize(predicted.astype(jnp.float32), stats)
+
+
+def _reconstruct_window(
+    graph,
+    stats,
+    state,
+    values: Float[Array, "B C day*M"],
+    offsets: Int[Array, "B day"],
+    real: Bool[Array, "B"],
+) -> Float[Array, "B C day*M"]:
+    scaled, missing = masked_reconstruction.normalize(values, stats)
+    model = nnx.merge(graph, state)
+
+    def one(args):
+        scaled, missing, offsets, real = args
+        run = lambda: model.reconstruct(scaled[None], missing[None], day_offsets=offsets[None])[0]  # noqa: E731
+        return jax.lax.cond(real, run, lambda: jnp.zeros_like(scaled))
+
+    # One after another: seven days fill a device, and together the windows would take many times the memory.
+    predicted = jax.lax.map(one, (scaled, missing, offsets, real))
+    return masked_reconstruction.denormalize(predicted.astype(jnp.float32), stats)
+
+
+def imputer_of(
+    bundle: Bundle, *, batch_size: int = 16, clip: bool = False
+) -> LSM2Imputer | LSM2SparseImputer:
+    """The imputer of a trained model. Raises MethodError for a kind that cannot impute."""
+    kinds = {imputer.name: imputer for imputer in (LSM2Imputer, LSM2SparseImputer)}
+    if bundle.kind not in kinds:
+        raise MethodError(
+            f"a model of kind {bundle.kind!r} cannot impute; kinds that can: {', '.join(kinds)}"
+        )
+    return kinds[bundle.kind](bundle, batch_size=batch_size, clip=clip)
