@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Shows the end of the log of one worker (default 0) or of `all`.
+#   logs.sh [--dry-run] [--settings FILE] [WORKER [LINES]]
+# Needs POD_NAME, POD_ZONE.
+
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+read_settings "$@"
+need POD_NAME POD_ZONE
+[ ${#REST[@]} -le 2 ] || fail 2 "unexpected argument: ${REST[2]}"
+
+on_workers "${REST[0]:-0}" logs "${REST[1]:-40}"
