@@ -65,7 +65,7 @@ def trained(store):
     out = store.parent / "run"
     cli.main(
         ["pretrain", "tiny", "--data", str(store), "--out", str(out), "--loop.steps", "3", "--loop.devices", "1",
-         "--loop.validation-days", "4", "--data.batch-size", "4", "--loop.checkpoint-every", "2"]
+         "--loop.validation-examples", "4", "--data.batch-size", "4", "--loop.checkpoint-every", "2"]
     )  # fmt: skip
     return out
 
@@ -161,7 +161,7 @@ def test_a_checkpoint_of_another_model_size(capsys, store, trained, tmp_path):
     shutil.rmtree(run_folder / "bundle")
     line = refused(
         capsys, "pretrain", "tiny", "--data", store, "--out", run_folder, "--loop.steps", "3", "--loop.devices", "1",
-        "--loop.validation-days", "4", "--data.batch-size", "4", "--loop.checkpoint-every", "2",
+        "--loop.validation-examples", "4", "--data.batch-size", "4", "--loop.checkpoint-every", "2",
         "--model.encoder-dim", "64",
     )  # fmt: skip
     assert "(" in line  # the shapes

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from wearjax.days import importing
 from wearjax.days.store import Days
+from wearjax.errors import ConfigError
 from wearjax.sources import synthetic
 from wearjax.sources.tally import Tally
 
@@ -22,20 +27,81 @@ LOADER_BATCHES = 200
 MASKED_DAYS = 100
 
 
-def run(what: str, *, repeats: int) -> list[Table]:
-    """Runs one measurement and returns tables to print."""
+def run(
+    what: str,
+    *,
+    repeats: int,
+    batch_sizes: Sequence[int] = (),
+    dtype: str = "float32",
+    against: str | os.PathLike | None = None,
+) -> list[Table]:
+    """Runs one measurement and returns tables to print.
+
+    Args:
+        batch_sizes: of a model's step; default by model.
+        dtype: compute type of a model's step.
+        against: Python file with `make_step(batch_size)`, whose step of another library is timed in turns.
+
+    Raises:
+        ConfigError: an option that belongs to models, given to another measurement, or a file without it.
+    """
+    if what in MODELS:
+        return _model_step(what, repeats, tuple(batch_sizes), dtype, against)
+    if batch_sizes or against or dtype != "float32":
+        raise ConfigError(
+            f"bench {what}: batch sizes, dtype and against belong to the models: {', '.join(MODELS)}"
+        )
     return MEASUREMENTS[what](repeats)
 
 
-def lsm2_step(repeats: int) -> list[Table]:
-    """The training step of LSM-2 at its published size, against a matrix product in the same process."""
-    from wearjax.train import throughput
+def _model_step(
+    what: str,
+    repeats: int,
+    batch_sizes: tuple[int, ...],
+    dtype: str,
+    against: str | os.PathLike | None,
+) -> list[Table]:
+    """The training step of a model at its published size, against a matrix product in the same process."""
+    from wearjax.train import config as configs
+    from wearjax.train import lsm2_breakdown, throughput
 
-    return throughput.measure_lsm2(repeats=repeats)
+    name, default_sizes = MODELS[what]
+    config = replace(configs.load_config(name).model, dtype=dtype)
+    table, steps = throughput.measure(
+        config, batch_sizes=batch_sizes or default_sizes, repeats=repeats,
+        make_rival=None if against is None else _rival(Path(against)), loader_rate=loader_rate(1),
+    )  # fmt: skip
+    if what != "lsm2":
+        return [table]
+    title = f"Where the step of batch {steps[0].batch_size} goes, parts timed alone"
+    return [table, (title, lsm2_breakdown.breakdown(steps[0], repeats=repeats))]
+
+
+def _rival(file: Path) -> Callable[[int], Callable[[], Any]]:
+    if not file.is_file():
+        raise ConfigError(f"{file}: no such file")
+    spec = importlib.util.spec_from_file_location("wearjax_rival", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    if not hasattr(module, "make_step"):
+        raise ConfigError(f"{file}: has no function make_step(batch_size)")
+    return module.make_step
 
 
 def loader(repeats: int) -> list[Table]:
     """Random days a second from a made store, page cache warm."""
+    rate = loader_rate(repeats)
+    return [("Loader", [{"batch": LOADER_BATCH, "days/s": f"{rate:,.0f}"}])]
+
+
+def loader_rate(repeats: int) -> float:
+    """Median days a second."""
+    from wearjax.batches.examples import DayExamples
     from wearjax.batches.loader import Loader
     from wearjax.batches.source import ShuffledBatches
 
@@ -46,7 +112,7 @@ def loader(repeats: int) -> list[Table]:
 
         def read() -> float:
             batches = ShuffledBatches(
-                days, indices, batch_size=LOADER_BATCH, n_batches=LOADER_BATCHES, seed=0
+                DayExamples(days, indices), batch_size=LOADER_BATCH, n_batches=LOADER_BATCHES, seed=0
             )
             with Loader(batches) as loaded:
                 next(loaded)  # starts the reading thread
@@ -54,14 +120,7 @@ def loader(repeats: int) -> list[Table]:
                 count = sum(len(batch["index"]) for batch in loaded)
                 return count / (time.perf_counter() - start)
 
-        rates = [read() for _ in range(repeats)]
-        stored = len(days)
-    return [
-        (
-            "Loader",
-            [{"days stored": stored, "batch": LOADER_BATCH, "days/s": f"{statistics.median(rates):,.0f}"}],
-        )
-    ]
+        return statistics.median(read() for _ in range(repeats))
 
 
 def masks(repeats: int) -> list[Table]:
@@ -94,8 +153,14 @@ def bootstrap(repeats: int) -> list[Table]:
     return [("Bootstrap of the imputation table, subgroups and fairness included", rows)]
 
 
+# Configuration at the published size, and batch sizes that fit a laptop.
+MODELS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "lsm2": ("lsm2_daily", (1, 2)),
+    "lsm2_weekly": ("lsm2_weekly", (1,)),
+    "lsm2_sparse": ("lsm2_sparse", (1,)),
+    "wbm": ("wbm", (8,)),
+}
 MEASUREMENTS: dict[str, Callable[[int], list[Table]]] = {
-    "lsm2": lsm2_step,
     "loader": loader,
     "masks": masks,
     "bootstrap": bootstrap,

@@ -7,6 +7,7 @@ import pytest
 from test_source import Numbered, batches
 
 from wearjax.batches import loader
+from wearjax.batches.examples import DayExamples
 
 
 def indices(iterator):
@@ -50,7 +51,7 @@ def test_fixed_subset():
 
 
 def test_in_order_gives_whole_batches_and_shares_them_among_processes():
-    days, wanted = Numbered(20), np.arange(5, 16)
+    days, wanted = DayExamples(Numbered(20), np.arange(20)), np.arange(5, 16)
     assert indices(loader.in_order(days, wanted, batch_size=4)) == [[5, 6, 7, 8], [9, 10, 11, 12]]
     second = loader.in_order(days, wanted, batch_size=4, process_index=1, process_count=2)
     assert indices(second) == [[7, 8], [11, 12]]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wearjax.batches import source
+from wearjax.batches.examples import DayExamples
 from wearjax.day import SHAPE
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
@@ -31,7 +32,7 @@ class Numbered(Days):
 
 def batches(n=10, *, batch_size=4, **options):
     settings = {"n_batches": 100, "seed": 3} | options
-    return source.ShuffledBatches(Numbered(n), np.arange(n), batch_size=batch_size, **settings)
+    return source.ShuffledBatches(DayExamples(Numbered(n), np.arange(n)), batch_size=batch_size, **settings)
 
 
 @given(n=st.integers(1, 30), seed=st.integers(0, 2**32 - 1), epoch=st.integers(0, 10**6))
@@ -64,7 +65,8 @@ def test_a_batch_holds_the_days_it_names():
 
 
 def test_only_given_indices_are_drawn():
-    picked = source.ShuffledBatches(Numbered(10), np.array([2, 5, 9]), batch_size=3, n_batches=1, seed=0)
+    days = DayExamples(Numbered(10), np.array([2, 5, 9]))
+    picked = source.ShuffledBatches(days, batch_size=3, n_batches=1, seed=0)
     assert sorted(picked[0]["index"]) == [2, 5, 9]
 
 
@@ -83,7 +85,7 @@ def test_a_pickled_source_gives_the_same_batches_and_carries_no_order():
 
 
 def test_impossible_sizes():
-    with pytest.raises(ConfigError, match="no day"):
-        source.ShuffledBatches(Numbered(1), np.arange(0), batch_size=1, n_batches=1, seed=0)
+    with pytest.raises(ConfigError, match="no example"):
+        source.ShuffledBatches(DayExamples(Numbered(1), np.arange(0)), batch_size=1, n_batches=1, seed=0)
     with pytest.raises(ConfigError, match="batch size 4 does not divide by the 3 processes"):
         batches(process_count=3)

@@ -18,13 +18,20 @@ def sharding():
     return jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
 
+def on(sharding, make):
+    return states.layout(make, lambda name, shape: sharding)
+
+
 def maker(width=8):
     return states.initialiser(toy_pretraining.task(width).build, optax.adam(1e-3), seed=3)
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory, sharding):
-    folder, state = tmp_path_factory.mktemp("run") / "checkpoints", states.place(maker(), sharding)
+    folder, state = (
+        tmp_path_factory.mktemp("run") / "checkpoints",
+        states.place(maker(), on(sharding, maker())),
+    )
     with checkpoint.Checkpoints(folder, keep=2) as checkpoints:
         assert checkpoints.latest_step() is None
         for step in (1, 2, 5):
@@ -39,7 +46,7 @@ def test_comes_back_to_the_bit(saved, sharding):
     folder, state = saved
     with checkpoint.Checkpoints(folder) as checkpoints:
         assert checkpoints.latest_step() == 5
-        got, kept = checkpoints.restore(states.abstract(maker(), sharding))
+        got, kept = checkpoints.restore(states.abstract(maker(), on(sharding, maker())))
     assert kept == {"position": 40, "interval": {"x": 0.1}}
     assert jax.tree.structure(got) == jax.tree.structure(state)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(state), strict=True):
@@ -59,7 +66,7 @@ def test_another_model_size_is_named(saved, sharding):
             CheckpointError, match=r"5: down.bias has shape \(8,\), the model needs \(16,\)"
         ) as caught,
     ):
-        checkpoints.restore(states.abstract(maker(16), sharding))
+        checkpoints.restore(states.abstract(maker(16), on(sharding, maker(16))))
     assert "\n" not in str(caught.value)
 
 
@@ -73,7 +80,7 @@ def test_a_damaged_checkpoint_is_one_line(saved, sharding, tmp_path):
         checkpoint.Checkpoints(folder) as checkpoints,
         pytest.raises(CheckpointError, match="5: not readable") as caught,
     ):
-        checkpoints.restore(states.abstract(maker(), sharding))
+        checkpoints.restore(states.abstract(maker(), on(sharding, maker())))
     assert "\n" not in str(caught.value)
 
 
@@ -82,4 +89,4 @@ def test_none(tmp_path, sharding):
         checkpoint.Checkpoints(tmp_path / "new") as checkpoints,
         pytest.raises(CheckpointError, match="no checkpoint"),
     ):
-        checkpoints.restore(states.abstract(maker(), sharding))
+        checkpoints.restore(states.abstract(maker(), on(sharding, maker())))

@@ -58,7 +58,7 @@ def test_a_run_leaves_its_folder(whole, store):
     every_line = {"loss", "learning_rate", "grad_norm", "days_per_second", "data_wait_fraction", "seconds"}
     assert all(every_line <= set(row) for row in rows[1:3])
     assert result.metrics == {"train": rows[2], "validation": rows[3]}
-    assert rows[0]["days"] == 4
+    assert rows[0]["examples"] == 4
     recorded = json.loads((result.run_dir / "config.json").read_text())
     assert recorded["loop"]["steps"] == 4
     assert recorded["run"]["train_days"] == 24
@@ -124,8 +124,8 @@ def test_a_signal_saves_and_the_run_goes_on(whole, store, tmp_path, monkeypatch)
 
 
 def test_another_topology_goes_on_with_the_same_losses(whole, store, tmp_path):
-    run(store, tmp_path / "run", max_seconds=0, devices=1, validation_days=8)
-    result = run(store, tmp_path / "run", devices=8, validation_days=8)
+    run(store, tmp_path / "run", max_seconds=0, devices=1, validation_examples=8)
+    result = run(store, tmp_path / "run", devices=8, validation_examples=8)
     assert result.metrics["train"]["loss"] == pytest.approx(whole[0].metrics["train"]["loss"], rel=1e-5)
 
 
@@ -168,14 +168,14 @@ def test_there_must_be_data(tmp_path):
 
 
 def test_no_validation_days_no_validation(store, tmp_path):
-    result = run(store, tmp_path / "run", validation_days=0, bundles=None)
+    result = run(store, tmp_path / "run", validation_examples=0, bundles=None)
     assert set(result.metrics) == {"train"}
     assert result.bundle_path is None
 
 
 def test_few_validation_days_fill_the_devices(store, tmp_path):
-    result = run(store, tmp_path / "run", validation_days=3, devices=8)
-    assert result.metrics["validation"]["days"] == 8
+    result = run(store, tmp_path / "run", validation_examples=3, devices=8)
+    assert result.metrics["validation"]["examples"] == 8
 
 
 def test_a_loss_that_is_not_finite_stops_with_the_days(store, tmp_path):
@@ -191,14 +191,15 @@ def test_a_loss_that_is_not_finite_stops_with_the_days(store, tmp_path):
             checkpoint_every=1,
         )
     dumped = json.loads((tmp_path / "run" / "nonfinite_step_1.json").read_text())
-    assert len(dumped["days"]) == 8
+    assert len(dumped["index"]) == 8
     assert not list((tmp_path / "run" / "checkpoints").glob("[0-9]*"))
 
 
 def bundles_of(width):
     model = toy.Toy(width, rngs=nnx.Rngs(99))
     return types.SimpleNamespace(
-        save_bundle=toy.Bundles.save_bundle, load_bundle=lambda path: types.SimpleNamespace(model=model)
+        save_bundle=toy.Bundles.save_bundle,
+        load_bundle=lambda path: types.SimpleNamespace(kind="toy", model=model),
     ), model
 
 

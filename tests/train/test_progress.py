@@ -20,7 +20,7 @@ def shown(*, terminal):
     with progress.Display(console, start=3, steps=10) as display:
         display.step(4, ROW)
         display.line(4, "train", ROW)
-        display.line(4, "validation", {"loss": 0.6, "days": 32})
+        display.line(4, "validation", {"loss": 0.6, "examples": 32})
         display.line(5, "train", {k: ROW[k] for k in ("loss", "learning_rate", "grad_norm")})
     return console.file.getvalue()
 

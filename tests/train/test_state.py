@@ -17,7 +17,8 @@ def made():
     build = toy_pretraining.task().build
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     make = states.initialiser(build, optax.adam(1e-3), seed=3)
-    return states.blueprint(build), states.abstract(make, sharding), states.place(make, sharding)
+    layout = states.layout(make, lambda name, shape: sharding)
+    return states.blueprint(build)[:2], states.abstract(make, layout), states.place(make, layout)
 
 
 def test_shapes_are_known_before_anything_is_computed(made):
@@ -79,7 +80,7 @@ def test_stacked_streams_get_a_key_each():
         def __init__(self, rngs):
             self.streams = rngs.split(3)
 
-    blueprint, params = states.blueprint(lambda rngs: Stacked(rngs))
+    blueprint, params, _ = states.blueprint(lambda rngs: Stacked(rngs))
     model = blueprint.model(params, nnx.State({}), key=jax.random.key(0))
     keys = jax.tree.leaves(nnx.state(model, nnx.RngKey))[0]
     assert len(np.unique(jax.random.key_data(keys), axis=0)) == 3

@@ -6,7 +6,7 @@ import pytest
 import toy_pretraining
 
 from wearjax.batches import placement
-from wearjax.train import checkpoint, optimizer, step
+from wearjax.train import checkpoint, optimizer, step, strategy
 from wearjax.train import state as states
 
 STEPS = 4
@@ -29,16 +29,16 @@ class Harness:
         config, task = toy_pretraining.config(), toy_pretraining.task()
         schedule = optimizer.warmup_cosine(config.optimizer, steps=STEPS)
         update = optimizer.adamw(config.optimizer, schedule)
-        self.blueprint, _ = states.blueprint(task.build)
+        self.blueprint, *_ = states.blueprint(task.build)
         self.make = states.initialiser(task.build, update, seed=seed)
-        shardings = {"state_sharding": self.everywhere, "batch_sharding": self.split}
+        self.layout = states.layout(self.make, lambda name, shape: self.everywhere)
         pure = step.train_step(self.blueprint, toy_pretraining.objective, update, schedule, seed=seed)
-        self.step = step.compile_train_step(pure, **shardings)
+        self.step = strategy.Jit(pure, mesh=mesh, layout=self.layout).compiled
         evaluate = step.validation_step(self.blueprint, toy_pretraining.objective, seed=seed)
-        self.evaluate = step.compile_validation_step(evaluate, **shardings)
+        self.evaluate = strategy.compile_validation_step(evaluate, mesh=mesh, layout=self.layout)
 
     def run(self):
-        state, rows = states.place(self.make, self.everywhere), []
+        state, rows = states.place(self.make, self.layout), []
         for batch in batches():
             state, measured = self.step(state, placement.place(batch, self.split))
             rows.append(jax.device_get(measured))
@@ -61,7 +61,7 @@ def test_a_restored_state_does_not_compile_either(single, tmp_path):
     with checkpoint.Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(state, step=STEPS, config={}, progress={})
         checkpoints.wait()
-        got, _ = checkpoints.restore(states.abstract(harness.make, harness.everywhere))
+        got, _ = checkpoints.restore(states.abstract(harness.make, harness.layout))
     harness.step(got, placement.place(next(batches(1)), harness.split))
     assert harness.step._cache_size() == 1
 
@@ -90,7 +90,7 @@ def test_what_a_step_changes_and_reports(single):
     assert int(state.step) == STEPS
     assert float(jax.tree.leaves(state.buffers)[0]) == STEPS  # counted by the model itself
     assert set(rows[0]) == {"loss", "grad_norm", "learning_rate", "kept"}
-    start = states.place(harness.make, harness.everywhere)
+    start = states.place(harness.make, harness.layout)
     assert all(
         not np.array_equal(a, b)
         for a, b in zip(jax.tree.leaves(state.params), jax.tree.leaves(start.params), strict=True)
@@ -100,7 +100,7 @@ def test_what_a_step_changes_and_reports(single):
 
 def test_the_state_is_donated(single):
     harness, _, _ = single
-    state = states.place(harness.make, harness.everywhere)
+    state = states.place(harness.make, harness.layout)
     harness.step(state, placement.place(next(batches(1)), harness.split))
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state.params))
 

@@ -14,7 +14,14 @@ from wearjax.train import config as configs
 from wearjax.train import state, tasks
 from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig
 
-PARAMETERS = {"lsm2_daily": 24_559_498, "tiny": 43_260, "demo": 108_382}
+PARAMETERS = {
+    "lsm2_daily": 24_559_498,
+    "tiny": 43_260,
+    "demo": 108_382,
+    "lsm2_weekly": 24_591_548,
+    "lsm2_sparse": 24_559_498,
+    "wbm": 6_405_120,
+}
 SHIPPED = {file.stem: file for folder in configs.config_folders() for file in folder.glob("*.py")}
 
 
@@ -27,7 +34,7 @@ def tiny():
 def test_every_shipped_configuration_builds_its_model(name):
     config = configs.load_config(name)
     assert config.name == name
-    _, params = state.blueprint(tasks.task_of(config.model).build)
+    _, params, _ = state.blueprint(tasks.task_of(config.model).build)
     if name in PARAMETERS:
         assert state.count(params) == PARAMETERS[name]
     assert configs.from_dict(json.loads(json.dumps(configs.to_dict(config)))) == config
@@ -99,7 +106,7 @@ def test_overrides_by_dotted_name(tiny):
         (["--loop.steps"], "--loop.steps: expected int or None, got nothing"),
         (["--seed", "1", "--loop.log-every", "1.5"], "--loop.log_every: expected int, got 1.5"),
         (["--data.retained_only", "perhaps"], "--data.retained_only: expected bool, got perhaps"),
-        (["--loop.strategy", "fast"], "--loop.strategy: expected one of jit, got fast"),
+        (["--loop.strategy", "fast"], "--loop.strategy: expected one of jit, pmap, got fast"),
         (["--loop.steps", "0"], "loop.steps: must be at least 1, got 0"),
         (["seven"], "'seven': overrides are written --section.field value"),
     ],
@@ -168,9 +175,9 @@ def test_impossible_values(make):
 
 
 def test_total_steps():
-    assert LoopConfig(epochs=25).total_steps(train_days=1000, batch_size=64) == 390
-    assert LoopConfig(epochs=0.01).total_steps(train_days=10, batch_size=64) == 1
-    assert LoopConfig(steps=5, epochs=25).total_steps(train_days=1000, batch_size=64) == 5
+    assert LoopConfig(epochs=25).total_steps(train_examples=1000, batch_size=64) == 390
+    assert LoopConfig(epochs=0.01).total_steps(train_examples=10, batch_size=64) == 1
+    assert LoopConfig(steps=5, epochs=25).total_steps(train_examples=1000, batch_size=64) == 5
 
 
 def test_a_model_without_task():

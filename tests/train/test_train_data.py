@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 
 import numpy as np
 import pytest
 
+from wearjax.day import Day
+from wearjax.days.store import DayStoreWriter
 from wearjax.errors import ConfigError
 from wearjax.train import data
 from wearjax.train.config import DataConfig
@@ -16,7 +19,7 @@ def test_train_and_validation_days(store):
     assert (len(opened.train), len(opened.validation)) == (24, 6)
     assert set(opened.days.participants[opened.train]) == {"p0", "p1", "p2", "p3"}
     assert set(opened.days.participants[opened.validation]) == {"p4"}
-    stats = opened.fit_normalization()
+    stats = data.day_examples(opened, seed=0).fit()
     np.testing.assert_allclose(stats.means[:5], 50, atol=1)
 
 
@@ -38,3 +41,29 @@ def test_no_day_to_train_on(store, tmp_path):
         data.open_training_days(copy, DataConfig())
     with pytest.raises(ConfigError, match=r"no day in the train split$"):
         data.open_training_days(copy, DataConfig(retained_only=False))
+
+
+def test_windows_and_weeks(tmp_path):
+    """Nine days with a gap: two windows of seven, the second padded; one week of hours."""
+    store = tmp_path / "store"
+    with DayStoreWriter(store, provenance={}) as writer:
+        for p in ("a", "b", "c"):
+            for d in (0, 1, 2, 3, 4, 6, 7, 9, 10):
+                values = np.full((19, 1440), d, np.float32)
+                values[7:] = d % 2
+                values[5] += np.arange(1440) % 2  # a heart rate that varies passes the filter
+                writer.add(Day(values, p, dt.date(2024, 1, 1 + d), 0.0, "made"))
+    (store / "splits.json").write_text(json.dumps({"train": ["a"], "validation": ["b"], "test": ["c"]}))
+    found = data.open_training_days(store, DataConfig(retained_only=False))
+    windows = data.window_examples(found, seed=0)
+    assert (len(windows.train), len(windows.validation)) == (2, 2)
+    batch = windows.train.read(np.array([0, 1]), np.array([0, 1]))
+    assert batch["values"].shape == (2, 19, 7 * 1440)
+    assert batch["day_offsets"].tolist() == [[0, 1, 2, 3, 4, 6, 7], [-1] * 5 + [0, 1]]
+    assert np.isnan(batch["values"][1, :, : 5 * 1440]).all()
+    np.testing.assert_array_equal(batch["values"][0, 1, 1440::1440], [1, 2, 3, 4, 6, 7])
+    found_weeks = data.week_examples(found, seed=0)
+    assert (len(found_weeks.train), len(found_weeks.validation)) == (1, 1)
+    week = found_weeks.train.read(np.array([0]), np.array([5]))
+    assert week["values"].shape == (1, 168, 19)
+    assert np.isnan(week["values"][0, 5 * 24 : 6 * 24]).all()  # the day that is not there

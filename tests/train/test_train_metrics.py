@@ -25,7 +25,7 @@ class Memory:
 def ledger(tmp_path, *, log_every=2, last_step=5, **options):
     memory = Memory()
     made = metrics.Ledger(
-        [memory], run_dir=tmp_path, log_every=log_every, last_step=last_step, batch_size=4,
+        [memory], run_dir=tmp_path, log_every=log_every, last_step=last_step, days_per_step=4,
         clock=metrics.Clock(), **options,
     )  # fmt: skip
     return made, memory
@@ -73,11 +73,11 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, bad):
     book.record(1, np.arange(4), measured(1.0))
     book.record(2, np.array([8, 6, 7, 5]), measured(**bad))
     with pytest.raises(
-        WearjaxError, match=r"step 2: loss is .* days 8, 6, 7, 5 \(all in .*nonfinite_step_2.json\)"
+        WearjaxError, match=r"step 2: loss is .* examples 8, 6, 7, 5 \(all in .*nonfinite_step_2.json\)"
     ):
         book.record(3, np.arange(4), measured(1.0))
     dumped = json.loads((tmp_path / "nonfinite_step_2.json").read_text())
-    assert dumped["days"] == [8, 6, 7, 5]
+    assert dumped["index"] == [8, 6, 7, 5]
     assert dumped["step"] == 2
 
 

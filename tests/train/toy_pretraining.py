@@ -18,7 +18,7 @@ import numpy as np
 from flax import nnx
 from rich.console import Console
 
-from wearjax.batches import source
+from wearjax.batches import examples
 from wearjax.day import Day
 from wearjax.days.store import DayStoreWriter
 from wearjax.train import loop
@@ -80,7 +80,7 @@ def config(
     kept = {
         "log_every": 2,
         "validate_every": 4,
-        "validation_days": 4,
+        "validation_examples": 4,
         "checkpoint_every": 2,
         "devices": 1,
     } | settings
@@ -117,13 +117,13 @@ def said(console: Console) -> str:
 
 
 def main(store: str, out: str, steps: str, seconds_a_batch: str = "0") -> None:
-    read = source.read
+    read = examples.DayExamples.read
 
-    def slowly(days, indices):
+    def slowly(self, items, positions):
         time.sleep(float(seconds_a_batch))
-        return read(days, indices)
+        return read(self, items, positions)
 
-    source.read = slowly
+    examples.DayExamples.read = slowly
     loop.pretrain(config(steps=int(steps)), data_dir=store, out=out, bundles=Bundles, task=task())
 
 

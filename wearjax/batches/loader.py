@@ -10,7 +10,6 @@ from jaxtyping import Int64
 
 from wearjax.batches import source
 from wearjax.batches.source import Batch
-from wearjax.days.store import Days
 
 
 class Loader:
@@ -66,8 +65,10 @@ class Loader:
             iterator.close()
 
 
-def fixed_subset(indices: Int64[np.ndarray, "day"], *, size: int, seed: int) -> Int64[np.ndarray, "chosen"]:
-    """The same `size` of the given days for a seed, in store order; all of them when there are fewer."""
+def fixed_subset(
+    indices: Int64[np.ndarray, "example"], *, size: int, seed: int
+) -> Int64[np.ndarray, "chosen"]:
+    """The same `size` of the given examples for a seed, in their order; all of them when there are fewer."""
     if size >= len(indices):
         return np.asarray(indices, np.int64)
     chosen = np.random.default_rng(seed).choice(len(indices), size=size, replace=False)
@@ -75,8 +76,8 @@ def fixed_subset(indices: Int64[np.ndarray, "day"], *, size: int, seed: int) -> 
 
 
 def in_order(
-    days: Days,
-    indices: Int64[np.ndarray, "day"],
+    examples: source.Examples,
+    items: Int64[np.ndarray, "example"],
     *,
     batch_size: int,
     process_index: int = 0,
@@ -84,9 +85,9 @@ def in_order(
 ) -> Iterator[Batch]:
     """Whole batches in the given order; a last, shorter batch is left out to keep shapes fixed."""
     local = batch_size // process_count
-    for start in range(0, len(indices) - batch_size + 1, batch_size):
+    for start in range(0, len(items) - batch_size + 1, batch_size):
         first = start + process_index * local
-        yield source.read(days, indices[first : first + local])
+        yield examples.read(items[first : first + local], np.arange(first, first + local))
 
 
 def _parse_absl_flags() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -10,10 +11,25 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from wearjax.errors import ConfigError
 
+# How the trailing axes of an array are split over the mesh, by the end of its name; the first match holds. Stacked
+# layers have one more axis in front, which stays whole. An axis that does not divide stays whole too.
+RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
+    (r"\.(qkv|fc1|in_proj)\.kernel$", ("data", "model")),  # split by output feature: heads, hidden units
+    (r"\.(qkv|fc1)\.bias$", ("model",)),
+    (r"\.(proj|fc2|out_proj)\.kernel$", ("model", "data")),  # takes what the former split, sums over devices
+    (r"\.kernel$", (None, "data")),
+    (r"", ()),
+)
 
-def make_mesh(devices: Sequence[jax.Device]) -> Mesh:
-    """Mesh ("data", "model") with all devices on the data axis and shardings left to the compiler."""
-    grid = np.asarray(devices).reshape(-1, 1)
+
+def make_mesh(devices: Sequence[jax.Device], *, model: int = 1) -> Mesh:
+    """Mesh ("data", "model") with `model` devices on the model axis and shardings left to the compiler.
+
+    Raises ConfigError unless `model` divides the number of devices.
+    """
+    if model < 1 or len(devices) % model:
+        raise ConfigError(f"loop.model_devices: {model} does not divide the {len(devices)} devices")
+    grid = np.asarray(devices).reshape(-1, model)
     return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
 
 
@@ -39,13 +55,32 @@ def batch_sharded(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
-def check_divisible(batch_size: int, devices: int) -> None:
-    """Raises ConfigError unless every device gets the same number of days."""
-    if batch_size % devices:
-        near = max(devices, batch_size // devices * devices)
+def parameter_sharding(mesh: Mesh, name: str, shape: tuple[int, ...], *, sharded: bool) -> NamedSharding:
+    """Where an array of the training state lies, by its dotted name.
+
+    The moments of the optimizer carry the names of their parameters, so they lie beside them.
+
+    Args:
+        sharded: split arrays over the data axis too (fully sharded data parallelism); else only the model axis,
+            when it has more than one device, splits anything.
+    """
+    wanted = next(axes for pattern, axes in RULES if re.search(pattern, name))
+    wanted = wanted[-len(shape) :] if shape else ()
+    spec: list[str | None] = [None] * (len(shape) - len(wanted))
+    for axis, size in zip(wanted, shape[len(spec) :], strict=True):
+        usable = axis is not None and (sharded or axis != "data") and mesh.shape[axis] > 1
+        spec.append(axis if usable and size % mesh.shape[axis] == 0 else None)
+    return NamedSharding(mesh, PartitionSpec(*spec))
+
+
+def check_divisible(batch_size: int, devices: int, *, parts: int = 1) -> None:
+    """Raises ConfigError unless every device gets the same number of examples in each of `parts` parts."""
+    if batch_size % (devices * parts):
+        near = max(devices * parts, batch_size // (devices * parts) * devices * parts)
         raise ConfigError(
-            f"data.batch_size {batch_size} does not divide by the {devices} devices; use e.g. {near}, "
-            "or set loop.devices"
+            f"data.batch_size {batch_size} does not divide by the {devices} devices"
+            + (f" x {parts} accumulated parts" if parts > 1 else "")
+            + f"; use e.g. {near}, or set loop.devices"
         )
 
 

@@ -7,10 +7,11 @@ a device.
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float32, Int64
+from typing import Protocol
 
-from wearjax.days.store import Days
+import numpy as np
+from jaxtyping import Int64
+
 from wearjax.errors import ConfigError
 
 Batch = dict[str, np.ndarray]
@@ -24,7 +25,7 @@ class EpochOrder:
 
     def __init__(self, n: int, *, seed: int):
         if n < 1:
-            raise ConfigError("no day to draw batches from")
+            raise ConfigError("no example to draw batches from")
         self.n, self.seed = n, seed
         self._kept: dict[int, np.ndarray] = {}
 
@@ -49,6 +50,21 @@ class EpochOrder:
         return {"n": self.n, "seed": self.seed, "_kept": {}}
 
 
+class Examples(Protocol):
+    """What batches are drawn from. Picklable, and without JAX: reading processes hold a copy."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, items: Int64[np.ndarray, "B"], positions: Int64[np.ndarray, "B"]) -> Batch:
+        """A batch of the given examples.
+
+        Args:
+            positions: place of each in the endless order, so different every time an example comes up; what is
+                random about an example may depend on it and on a seed only.
+        """
+        ...
+
+
 class ShuffledBatches:
     """Random-access Grain source of shuffled batches of fixed size.
 
@@ -57,16 +73,13 @@ class ShuffledBatches:
     process count.
 
     Args:
-        days: the store; picklable stores carry only their path to reading processes.
-        indices: store indices to draw from.
-        batch_size: days of the global batch.
+        batch_size: examples of the global batch.
         n_batches: number of batches until the source ends.
     """
 
     def __init__(
         self,
-        days: Days,
-        indices: Int64[np.ndarray, "day"],
+        examples: Examples,
         *,
         batch_size: int,
         n_batches: int,
@@ -76,9 +89,8 @@ class ShuffledBatches:
     ):
         if batch_size % process_count:
             raise ConfigError(f"batch size {batch_size} does not divide by the {process_count} processes")
-        self._days = days
-        self._indices = np.asarray(indices, np.int64)
-        self._order = EpochOrder(len(self._indices), seed=seed)
+        self._examples = examples
+        self._order = EpochOrder(len(examples), seed=seed)
         self._batch_size, self._n_batches = batch_size, n_batches
         self._local = batch_size // process_count
         self._first_row = process_index * self._local
@@ -88,13 +100,8 @@ class ShuffledBatches:
 
     def __getitem__(self, step: int) -> Batch:
         start = int(step) * self._batch_size + self._first_row
-        return read(self._days, self._indices[self._order.positions(start, start + self._local)])
+        positions = np.arange(start, start + self._local)
+        return self._examples.read(self._order.positions(start, start + self._local), positions)
 
     def __repr__(self) -> str:
-        return f"ShuffledBatches({self._days.path}, days={len(self._indices)}, batch={self._batch_size})"
-
-
-def read(days: Days, indices: Int64[np.ndarray, "B"]) -> Batch:
-    """Values and store indices of the given days."""
-    values: Float32[np.ndarray, "B channel=19 minute=1440"] = days.batch(indices)
-    return {"values": values, "index": np.asarray(indices, np.int64)}
+        return f"ShuffledBatches({self._examples!r}, batch={self._batch_size})"

@@ -9,21 +9,32 @@ from typing import Any
 from flax import nnx
 
 from wearjax.errors import ConfigError
-from wearjax.models import lsm2
+from wearjax.models import lsm2, lsm2_sparse, wbm
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """One architecture; `build(config, rngs=...)` makes its module."""
+    """One architecture.
+
+    Attributes:
+        build: `build(config, rngs=...)` makes its module.
+        training_flops: FLOP of one example's training step, by configuration.
+    """
 
     kind: str
     config: type
     build: Callable[..., nnx.Module]
+    training_flops: Callable[[Any], int]
 
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "lsm2": Architecture("lsm2", lsm2.LSM2Config, lsm2.LSM2),
+    "lsm2": Architecture("lsm2", lsm2.LSM2Config, lsm2.LSM2, lsm2.training_flops),  # daily, and weekly dense
+    "lsm2_sparse": Architecture(
+        "lsm2_sparse", lsm2_sparse.LSM2SparseConfig, lsm2_sparse.LSM2Sparse, lsm2_sparse.training_flops
+    ),
+    "wbm": Architecture("wbm", wbm.WBMConfig, wbm.WBM, wbm.training_flops),
 }
+ModelConfig = lsm2.LSM2Config | lsm2_sparse.LSM2SparseConfig | wbm.WBMConfig
 
 
 def get(kind: str) -> Architecture:

@@ -10,13 +10,16 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float32, Shaped
 
+from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
+from wearjax.errors import MethodError
 from wearjax.objectives import masked_reconstruction
-from wearjax.predict.imputers.lsm2 import LSM2Imputer
+from wearjax.predict.imputers import lsm2
+from wearjax.predict.representations import WeekEncoder
 
 
 class Pretrained:
-    """A loaded model; it is itself an imputer.
+    """A loaded model; where its kind can impute, it is itself an imputer.
 
     Attributes:
         bundle: configuration, module and normalization.
@@ -28,39 +31,71 @@ class Pretrained:
         self.batch_size = batch_size
 
     @cached_property
-    def _imputer(self) -> LSM2Imputer:
-        return LSM2Imputer(self.bundle, batch_size=self.batch_size)
+    def _imputer(self):
+        return lsm2.imputer_of(self.bundle, batch_size=self.batch_size)
 
     def impute(
         self,
         data: Float32[np.ndarray, "batch channel=19 time"],
         observed_mask: Shaped[np.ndarray, "batch channel=19 time"],
         target_mask: Shaped[np.ndarray, "batch channel=19 time"],
+        *,
+        day_offsets: np.ndarray | None = None,
     ) -> Float32[np.ndarray, "batch channel=19 time"]:
-        """`data` with the target cells filled; see `LSM2Imputer.impute`."""
+        """`data` with the target cells filled; see `LSM2Imputer.impute` and `LSM2SparseImputer.impute`.
+
+        Args:
+            day_offsets: calendar days since the first of a window; read by models of several days only.
+        """
+        if isinstance(self._imputer, lsm2.LSM2SparseImputer):
+            return self._imputer.impute(data, observed_mask, target_mask, day_offsets=day_offsets)
         return self._imputer.impute(data, observed_mask, target_mask)
 
     @cached_property
     def _embed(self):
+        if self.bundle.kind == "wbm":
+            return WeekEncoder(self.bundle, batch_size=self.batch_size)
+        if self.bundle.kind != "lsm2":
+            raise MethodError(
+                f"a model of kind {self.bundle.kind!r} gives no representation; lsm2 and wbm do"
+            )
         graph, state = nnx.split(self.bundle.model)
-        return partial(jax.jit(partial(_embed, graph, self.bundle.stats)), state)
+        return partial(_embed_days, partial(jax.jit(partial(_embed, graph, self.bundle.stats)), state))
 
-    def embed(
-        self, values: Float32[np.ndarray, "day channel=19 minute"]
-    ) -> Float32[np.ndarray, "day feature"]:
-        """One vector a day, the mean encoder output over its measured tokens; NaN = not measured."""
-        out = np.empty((len(values), self.bundle.config.encoder_dim), np.float32)
-        for start in range(0, len(values), self.batch_size):
-            rows = values[start : start + self.batch_size]
-            padded = np.full((self.batch_size, *values.shape[1:]), np.nan, np.float32)
-            padded[: len(rows)] = rows
-            out[start : start + len(rows)] = np.asarray(self._embed(padded))[: len(rows)]
-        return out
+    def embed(self, values: Float32[np.ndarray, "example ..."]) -> Float32[np.ndarray, "example feature"]:
+        """One vector an example; NaN = not measured.
+
+        Args:
+            values: for LSM-2 days (or weeks, for a weekly model) of minutes, (example, 19, minutes): the mean
+                encoder output over the measured tokens. For WBM weeks of hours, (example, 168, 19).
+
+        Raises:
+            MethodError: another shape, or a model that gives no representation.
+        """
+        embed = self._embed
+        if self.bundle.kind == "wbm":
+            return embed(values)
+        wanted = (N_CHANNELS, self.bundle.config.minutes)
+        if values.ndim != 3 or values.shape[1:] != wanted:
+            raise MethodError(
+                f"embed: expected (example, {wanted[0]}, {wanted[1]}) values, got {values.shape}"
+            )
+        return embed(values, self.bundle.config.encoder_dim, self.batch_size)
 
 
 def load_pretrained(path: str | os.PathLike, *, batch_size: int = 16) -> Pretrained:
     """Loads a trained model folder. Raises CheckpointError when it is not one."""
     return Pretrained(bundles.load_bundle(path), batch_size=batch_size)
+
+
+def _embed_days(embed, values: np.ndarray, dim: int, batch_size: int) -> np.ndarray:
+    out = np.empty((len(values), dim), np.float32)
+    for start in range(0, len(values), batch_size):
+        rows = values[start : start + batch_size]
+        padded = np.full((batch_size, *values.shape[1:]), np.nan, np.float32)
+        padded[: len(rows)] = rows
+        out[start : start + len(rows)] = np.asarray(embed(padded))[: len(rows)]
+    return out
 
 
 def _embed(graph, stats, state, values):

@@ -19,17 +19,18 @@ from typing import Any, Literal, TypeVar
 import wearjax
 from wearjax.errors import ConfigError
 from wearjax.models.lsm2 import LSM2Config
+from wearjax.models.registry import ModelConfig
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which days, in which batches.
+    """Which data, in which batches.
 
     Attributes:
         path: day store or OpenMHC data root; the command line's `--data` goes before it.
-        batch_size: days of the global batch, over all devices and processes.
+        batch_size: examples of the global batch, over all devices and processes.
         retained_only: leave out days that fail the wear-time or variance filter.
         max_train_days: train on the first so many days of the train split.
         workers: reading processes; 0 reads in a thread.
@@ -85,12 +86,16 @@ class LoopConfig:
 
     Attributes:
         steps: optimizer steps.
-        epochs: passes over the train days, where `steps` is not set.
+        epochs: passes over the train examples, where `steps` is not set.
         log_every, validate_every, checkpoint_every: in steps; None leaves it to the end of the run.
-        validation_days: size of the fixed validation subset.
+        validation_examples: size of the fixed validation subset.
         keep_checkpoints: how many of the latest checkpoints stay on disk.
+        accumulate: equal parts of a batch that are computed one after another, to save memory.
         devices: use the first so many devices; None uses all.
-        strategy: how devices share the work.
+        model_devices: so many of them share the layers of one model (tensor parallelism); the others share the
+            batch.
+        strategy: how devices share the work: `jit`, one program over all; `pmap`, one program a device.
+        sharding: `replicated` parameters and moments, one copy a device; or `sharded` over the devices.
         init_from: bundle whose parameters start the run.
         writers: metric writers beside metrics.jsonl: `tensorboard`, `wandb`.
     """
@@ -99,11 +104,14 @@ class LoopConfig:
     epochs: float | None = None
     log_every: int = 50
     validate_every: int | None = None
-    validation_days: int = 512
+    validation_examples: int = 512
     checkpoint_every: int | None = 1000
     keep_checkpoints: int = 2
+    accumulate: int = 1
     devices: int | None = None
-    strategy: Literal["jit"] = "jit"
+    model_devices: int = 1
+    strategy: Literal["jit", "pmap"] = "jit"
+    sharding: Literal["replicated", "sharded"] = "replicated"
     init_from: str | None = None
     writers: tuple[str, ...] = ()
 
@@ -113,16 +121,18 @@ class LoopConfig:
         if self.epochs is not None and not self.epochs > 0:
             raise ConfigError(f"loop.epochs: must be positive, got {self.epochs}")
         _at_least(
-            "loop", self, steps=1, log_every=1, validate_every=1, validation_days=0,
-            checkpoint_every=1, keep_checkpoints=1, devices=1,
+            "loop", self, steps=1, log_every=1, validate_every=1, validation_examples=0,
+            checkpoint_every=1, keep_checkpoints=1, accumulate=1, devices=1, model_devices=1,
         )  # fmt: skip
+        if self.strategy == "pmap" and (self.model_devices > 1 or self.sharding == "sharded"):
+            raise ConfigError("loop.strategy: pmap keeps a whole model a device; use jit to split it")
 
-    def total_steps(self, *, train_days: int, batch_size: int) -> int:
-        """`steps`, or the steps that `epochs` passes over the train days take (at least one)."""
+    def total_steps(self, *, train_examples: int, batch_size: int) -> int:
+        """`steps`, or the steps that `epochs` passes over the train examples take (at least one)."""
         if self.steps is not None:
             return self.steps
         assert self.epochs is not None
-        return max(1, int(self.epochs * train_days) // batch_size)
+        return max(1, int(self.epochs * train_examples) // batch_size)
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,7 @@ class PretrainConfig:
     name: str
     seed: int = 42
     data: DataConfig = field(default_factory=DataConfig)
-    model: LSM2Config = field(default_factory=LSM2Config)
+    model: ModelConfig = field(default_factory=LSM2Config)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=25))
 
@@ -284,7 +294,7 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
             return None
-        return _convert(value, next(o for o in options if o is not type(None)), where)
+        return _convert(value, _choose(value, options), where)
     if origin is Literal and value in options:
         return value
     if origin is tuple and isinstance(value, list | tuple):
@@ -294,6 +304,15 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
     if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise ConfigError(f"{where}: expected {_type_name(kind)}, got {value!r}")
+
+
+def _choose(value: Any, options: Sequence[Any]) -> Any:
+    """Of several dataclasses the first that has all the given fields; else the first option that is not None."""
+    classes = [o for o in options if dataclasses.is_dataclass(o)]
+    for option in classes if isinstance(value, Mapping) else ():
+        if set(value) <= {f.name for f in dataclasses.fields(option)}:
+            return option
+    return classes[0] if classes else next(o for o in options if o is not type(None))
 
 
 def _type_name(kind: Any) -> str:
@@ -318,8 +337,9 @@ def _leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _config_classes(kind: type) -> Iterator[type]:
     yield kind
     for hint in typing.get_type_hints(kind).values():
-        if dataclasses.is_dataclass(hint):
-            yield from _config_classes(typing.cast(type, hint))
+        for option in typing.get_args(hint) or (hint,):
+            if dataclasses.is_dataclass(option):
+                yield from _config_classes(typing.cast(type, option))
 
 
 def _hint(name: str, known: Sequence[str], *, prefix: str = "") -> str:

@@ -1,18 +1,23 @@
-"""The days of a run: which are trained on, which validate, and how their values are normalised."""
+"""The data of a run: its days, the examples cut from them, and how their values are normalised."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int64
 
+from wearjax.batches import weeks
+from wearjax.batches.examples import DayExamples, SevenDayExamples
+from wearjax.batches.source import Examples
 from wearjax.days import normalization, splits
 from wearjax.days.open import open_days
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
+from wearjax.segments import hourly_week, seven_days
 from wearjax.train.config import DataConfig
 
 
@@ -23,10 +28,6 @@ class TrainingDays:
     days: Days
     train: Int64[np.ndarray, "train"]
     validation: Int64[np.ndarray, "validation"]
-
-    def fit_normalization(self) -> normalization.NormalizationStats:
-        """Statistics of the train days."""
-        return normalization.fit(self.days, self.train)
 
     def digest(self) -> str:
         """Changes when a run would see other days, or in another order."""
@@ -49,3 +50,65 @@ def open_training_days(data_dir: str | os.PathLike | None, config: DataConfig) -
         kept = " that passes the wear-time and variance filters" if config.retained_only else ""
         raise ConfigError(f"{data_dir}: no day in the train split{kept}")
     return TrainingDays(days, train, validation)
+
+
+@dataclass(frozen=True)
+class TrainingExamples:
+    """What a run trains and validates on.
+
+    Attributes:
+        name: what one example is, for messages, e.g. `days`.
+        days_each: days in one example.
+        fit: statistics of the train examples; called for a new run only.
+    """
+
+    name: str
+    days_each: int
+    train: Examples
+    validation: Examples
+    fit: Callable[[], normalization.NormalizationStats]
+
+
+def day_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
+    """Single days."""
+    del seed
+    return TrainingExamples(
+        "days",
+        1,
+        DayExamples(found.days, found.train),
+        DayExamples(found.days, found.validation),
+        lambda: normalization.fit(found.days, found.train),
+    )
+
+
+def window_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
+    """Windows of seven days of a participant."""
+    del seed
+    return TrainingExamples(
+        "windows",
+        seven_days.N_DAYS,
+        SevenDayExamples(found.days, found.train),
+        SevenDayExamples(found.days, found.validation),
+        lambda: normalization.fit(found.days, found.train),
+    )
+
+
+def week_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
+    """One random week of hours of each participant; the hours are kept in memory."""
+    hours = weeks.hours_of(found.days, found.train)
+    return TrainingExamples(
+        "participant weeks",
+        seven_days.N_DAYS,
+        _participant_weeks(found, found.train, hours, seed),
+        _participant_weeks(found, found.validation, weeks.hours_of(found.days, found.validation), seed),
+        lambda: weeks.fit_hourly(hours),
+    )
+
+
+def _participant_weeks(
+    found: TrainingDays, indices: Int64[np.ndarray, "day"], hours: np.ndarray, seed: int
+) -> Examples:
+    participants = np.asarray([str(found.days.participants[i]) for i in indices])
+    cut, _ = hourly_week.weeks(participants.tolist(), [str(found.days.dates[i]) for i in indices])
+    owner = participants[hourly_week.first_positions(cut)]
+    return weeks.ParticipantWeeks(hourly_week.gather(hours, cut), owner, seed=seed)

@@ -143,13 +143,13 @@ class Clock:
         yield
         self._paused += time.perf_counter() - start
 
-    def rates(self, batch_size: int) -> Scalars:
+    def rates(self, days_per_step: int) -> Scalars:
         """Days per second and the share of the time spent waiting for data; empty before the second step."""
         elapsed = time.perf_counter() - self._start - self._paused
         if not self._steps or elapsed <= 0:
             return {}
         return {
-            "days_per_second": self._steps * batch_size / elapsed,
+            "days_per_second": self._steps * days_per_step / elapsed,
             "data_wait_fraction": min(1.0, self._waited / elapsed),
         }
 
@@ -173,14 +173,14 @@ class Ledger:
         run_dir: Path,
         log_every: int,
         last_step: int,
-        batch_size: int,
+        days_per_step: int,
         clock: Clock,
         interval: Scalars | None = None,
         on_step: Callable[[int, Scalars], None] = lambda step, scalars: None,
         on_log: Callable[[int, str, Scalars], None] = lambda step, split, scalars: None,
     ):
         self._writers, self._run_dir, self._clock = writers, run_dir, clock
-        self._log_every, self._last_step, self._batch_size = log_every, last_step, batch_size
+        self._log_every, self._last_step, self._days_per_step = log_every, last_step, days_per_step
         self._on_step, self._on_log = on_step, on_log
         self._pending: tuple[int, np.ndarray, dict[str, jax.Array]] | None = None
         interval = interval or {"count": 0, "sums": {}}
@@ -226,7 +226,7 @@ class Ledger:
 
     def _log(self, step: int) -> None:
         means = {n: v if n in _NOT_AVERAGED else v / self._count for n, v in self._sums.items()}
-        timing = {**self._clock.rates(self._batch_size), "seconds": self._clock.seconds}
+        timing = {**self._clock.rates(self._days_per_step), "seconds": self._clock.seconds}
         self._count, self._sums = 0, {}
         self._clock.restart()
         self.write(step, "train", means | timing)
@@ -235,11 +235,11 @@ class Ledger:
         file = self._run_dir / f"nonfinite_step_{step}.json"
         rows = [int(i) for i in indices]
         file.write_text(
-            json.dumps({"step": step, "metrics": {n: repr(v) for n, v in values.items()}, "days": rows})
+            json.dumps({"step": step, "metrics": {n: repr(v) for n, v in values.items()}, "index": rows})
         )
         shown = ", ".join(map(str, rows[:8])) + (", …" if len(rows) > 8 else "")
         raise WearjaxError(
             f"step {step}: loss is {values['loss']}, gradient norm {values['grad_norm']}; the batch held "
-            f"days {shown} (all in {file}). The last checkpoint is from before; lower "
+            f"examples {shown} (all in {file}). The last checkpoint is from before; lower "
             "optimizer.learning_rate or set optimizer.clip_norm"
         )

@@ -13,8 +13,8 @@ from wearjax.train.metrics import Scalars
 class Display:
     """Shows steps and log lines; use as a context manager."""
 
-    def __init__(self, console: Console, *, start: int, steps: int):
-        self._console, self._steps = console, steps
+    def __init__(self, console: Console, *, start: int, steps: int, name: str = "days"):
+        self._console, self._steps, self._name = console, steps, name
         self._bar: Progress | None = None
         if console.is_terminal:
             self._bar = Progress(
@@ -38,12 +38,12 @@ class Display:
 
     def line(self, step: int, split: str, scalars: Scalars) -> None:
         """One log line."""
-        say(self._console, f"step {step}/{self._steps}  {_describe(split, scalars)}")
+        say(self._console, f"step {step}/{self._steps}  {_describe(split, scalars, self._name)}")
 
 
-def _describe(split: str, scalars: Scalars) -> str:
+def _describe(split: str, scalars: Scalars, name: str) -> str:
     if split == "validation":
-        return f"validation loss {scalars['loss']:.4f} ({scalars['days']} days)"
+        return f"validation loss {scalars['loss']:.4f} ({scalars['examples']} {name})"
     parts = [f"loss {scalars['loss']:.4f}", f"learning rate {scalars['learning_rate']:.2e}"]
     parts.append(f"gradient {scalars['grad_norm']:.3g}")
     if "days_per_second" in scalars:

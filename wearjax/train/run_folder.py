@@ -17,7 +17,9 @@ _FREE = (
     "data.workers",
     "data.read_ahead",
     "loop.devices",
+    "loop.model_devices",
     "loop.strategy",
+    "loop.sharding",
     "loop.keep_checkpoints",
     "loop.writers",
 )

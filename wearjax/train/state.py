@@ -15,6 +15,8 @@ from jax.sharding import Sharding
 
 from wearjax.errors import CheckpointError
 
+Frozen = Callable[[tuple], bool] | None  # path of a parameter -> whether training leaves it as it is
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +26,8 @@ class TrainState:
     Attributes:
         step: completed steps, int32 scalar.
         params: trained variables of the model.
-        buffers: its other variables, e.g. running statistics; random streams are not among them.
+        buffers: its other variables, e.g. frozen parameters and running statistics; random streams are not
+            among them.
         opt_state: moments and counters of the optimizer.
     """
 
@@ -44,6 +47,7 @@ class Blueprint:
 
     graphdef: nnx.GraphDef
     streams: nnx.State
+    frozen: Frozen = None
 
     def model(self, params: nnx.State, buffers: nnx.State, *, key: jax.Array) -> nnx.Module:
         """The module, with its random streams started from `key`."""
@@ -59,40 +63,58 @@ def _fresh_stream(leaf: Any, key: jax.Array) -> jax.Array:
     return jax.random.split(key, leaf.shape) if leaf.shape else key
 
 
-def split(model: nnx.Module) -> tuple[nnx.GraphDef, nnx.State, nnx.State, nnx.State]:
-    """Graph definition, parameters, random streams, everything else."""
-    graphdef, params, *others = nnx.split(model, nnx.Param, nnx.RngState, ...)
+def split(model: nnx.Module, frozen: Frozen = None) -> tuple[nnx.GraphDef, nnx.State, nnx.State, nnx.State]:
+    """Graph definition, trained parameters, random streams, everything else (frozen parameters included)."""
+    trained = nnx.Param if frozen is None else nnx.All(nnx.Param, lambda path, value: not frozen(path))
+    graphdef, params, *others = nnx.split(model, trained, nnx.RngState, ...)
     return graphdef, params, others[0], others[1]
 
 
-def blueprint(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[Blueprint, nnx.State]:
-    """Static side and parameter shapes of a model, without computing anything."""
-    graphdef, params, streams, _ = split(nnx.eval_shape(lambda: build(nnx.Rngs(0))))
-    return Blueprint(graphdef, streams), params
+def blueprint(
+    build: Callable[[nnx.Rngs], nnx.Module], *, frozen: Frozen = None
+) -> tuple[Blueprint, nnx.State, nnx.State]:
+    """Static side of a model, and the shapes of its trained and of its other variables; computes nothing."""
+    graphdef, params, streams, buffers = split(nnx.eval_shape(lambda: build(nnx.Rngs(0))), frozen)
+    return Blueprint(graphdef, streams, frozen), params, buffers
 
 
 def initialiser(
-    build: Callable[[nnx.Rngs], nnx.Module], optimizer: optax.GradientTransformation, *, seed: int
+    build: Callable[[nnx.Rngs], nnx.Module],
+    optimizer: optax.GradientTransformation,
+    *,
+    seed: int,
+    frozen: Frozen = None,
 ) -> Callable[[], TrainState]:
     """A function that makes the state before the first step; parameters depend on the seed only."""
 
     def make() -> TrainState:
-        _, params, _, buffers = split(build(nnx.Rngs(seed)))
+        _, params, _, buffers = split(build(nnx.Rngs(seed)), frozen)
         return TrainState(jnp.zeros((), jnp.int32), params, buffers, optimizer.init(params))
 
     return make
 
 
-def abstract(make: Callable[[], TrainState], sharding: Sharding) -> TrainState:
+def layout(
+    make: Callable[[], TrainState], sharding: Callable[[str, tuple[int, ...]], Sharding]
+) -> TrainState:
+    """The sharding of every array of the state that `make` would make, chosen by name and shape."""
+    shapes = jax.eval_shape(make)
+    chosen = {name: sharding(name, leaf.shape) for name, leaf in named_leaves(shapes).items()}
+    return unflatten(chosen, shapes)
+
+
+def abstract(make: Callable[[], TrainState], shardings: TrainState) -> TrainState:
     """Shapes, types and shardings of the state that `make` would make; nothing is computed."""
     return jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), jax.eval_shape(make)
+        lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+        jax.eval_shape(make),
+        shardings,
     )
 
 
-def place(make: Callable[[], TrainState], sharding: Sharding) -> TrainState:
+def place(make: Callable[[], TrainState], shardings: TrainState) -> TrainState:
     """Makes the state where it will live."""
-    return jax.jit(make, out_shardings=sharding)()
+    return jax.jit(make, out_shardings=shardings)()
 
 
 def count(params: nnx.State) -> int:

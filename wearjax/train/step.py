@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
-from jax.sharding import NamedSharding
 
 from wearjax.train.state import Blueprint, TrainState, split
 
@@ -32,34 +31,59 @@ def train_step(
     schedule: optax.Schedule,
     *,
     seed: int,
+    accumulate: int = 1,
+    axis_name: str | None = None,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
     """The step `(state, batch) -> (state, metrics)`; its randomness is a function of the seed and
     `state.step`.
 
-    The loss is taken over the whole (global) batch, so that the compiler puts the sum over devices where it
-    belongs. A per-device strategy (pmap, shard_map) has to reduce `gradients` over its axis before `update`.
+    Under `jit` the loss is taken over the global batch, and the compiler puts the sums over devices where they
+    belong.
+
+    Args:
+        accumulate: take the gradient as the mean over so many equal parts of the batch, one after another. A
+            loss that relates examples (contrastive) or that divides by a count then sees a part at a time.
+        axis_name: mapped axis of a per-device strategy (pmap): gradients are averaged over it. The objective
+            must know the axis too, since its loss is still that of the global batch.
     """
     base = jax.random.key(seed)
 
-    def gradients(state: TrainState, batch: Batch) -> tuple[nnx.State, nnx.State, Metrics]:
-        key = jax.random.fold_in(base, state.step)
-
+    def gradients(params: nnx.State, buffers: nnx.State, batch: Batch, key: jax.Array):
         def loss_of(params: nnx.State) -> tuple[jax.Array, tuple[nnx.State, Metrics]]:
-            model = blueprint.model(params, state.buffers, key=key)
+            model = blueprint.model(params, buffers, key=key)
             loss, metrics = objective(model, batch, key=key, train=True)
-            return loss, (split(model)[3], {"loss": loss, **metrics})
+            return loss, (split(model, blueprint.frozen)[3], {"loss": loss, **metrics})
 
-        (_, (buffers, metrics)), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params)
+        (_, (buffers, metrics)), grads = jax.value_and_grad(loss_of, has_aux=True)(params)
         return grads, buffers, metrics
 
-    def update(state: TrainState, grads: nnx.State, buffers: nnx.State) -> TrainState:
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-        return TrainState(state.step + 1, optax.apply_updates(state.params, updates), buffers, opt_state)
+    def in_parts(state: TrainState, batch: Batch, key: jax.Array):
+        # Rows i, i + k, … make part i, so that each device keeps the rows it has.
+        parts = jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
+
+        def add(carry, part):
+            grads, buffers = carry
+            number, rows = part
+            more, buffers, metrics = gradients(state.params, buffers, rows, jax.random.fold_in(key, number))
+            return (jax.tree.map(jnp.add, grads, more), buffers), metrics
+
+        zeros = jax.tree.map(jnp.zeros_like, state.params)
+        (grads, buffers), metrics = jax.lax.scan(add, (zeros, state.buffers), (jnp.arange(accumulate), parts))
+        grads = jax.tree.map(lambda g: g / accumulate, grads)
+        return grads, buffers, jax.tree.map(lambda m: m.mean(axis=0), metrics)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
-        grads, buffers, metrics = gradients(state, batch)
+        key = jax.random.fold_in(base, state.step)
+        if accumulate == 1:
+            grads, buffers, metrics = gradients(state.params, state.buffers, batch, key)
+        else:
+            grads, buffers, metrics = in_parts(state, batch, key)
+        if axis_name is not None:
+            grads = jax.lax.pmean(grads, axis_name)
         measured = {"grad_norm": optax.tree.norm(grads), "learning_rate": schedule(state.step)}
-        return update(state, grads, buffers), _as_float32(metrics | measured)
+        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        return TrainState(state.step + 1, params, buffers, opt_state), _as_float32(metrics | measured)
 
     return step
 
@@ -77,29 +101,6 @@ def validation_step(
         return _as_float32({"loss": loss, **metrics})
 
     return evaluate
-
-
-def compile_train_step(
-    step: Callable, *, state_sharding: NamedSharding, batch_sharding: NamedSharding
-) -> Any:
-    """The step compiled over the mesh of its shardings; the state passed in is used up (donated)."""
-    return jax.jit(
-        step,
-        in_shardings=(state_sharding, batch_sharding),
-        out_shardings=(state_sharding, state_sharding),
-        donate_argnums=0,
-    )
-
-
-def compile_validation_step(
-    step: Callable, *, state_sharding: NamedSharding, batch_sharding: NamedSharding
-) -> Any:
-    """The evaluation compiled over the mesh of its shardings."""
-    return jax.jit(
-        step,
-        in_shardings=(state_sharding, state_sharding, batch_sharding, state_sharding),
-        out_shardings=state_sharding,
-    )
 
 
 def _as_float32(metrics: Metrics) -> Metrics:

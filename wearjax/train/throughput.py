@@ -1,14 +1,13 @@
-"""How fast a training step is on this machine, as a share of the matrix products it could do, and what the rest is.
+"""How fast a training step is on this machine, as a share of the matrix products it could do.
 
-Rates of a step and of plain matrix products are taken in turns in one process, so that a busy machine slows both.
-`python -m wearjax.train.throughput` prints the tables.
+Steps and plain matrix products are timed in turns in one process, so that a busy machine slows both; a step of
+another library can take its turns beside them.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,37 +17,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
 
 from wearjax import channels
 from wearjax.days.normalization import NormalizationStats
-from wearjax.layers import attention, blocks
-from wearjax.models.lsm2 import LSM2, LSM2Config
-from wearjax.objectives.masked_reconstruction import MaskedReconstruction
-from wearjax.train import optimizer, state, step
+from wearjax.models import registry
+from wearjax.models.lsm2_sparse import LSM2SparseConfig
+from wearjax.models.registry import ModelConfig
+from wearjax.models.wbm import WBMConfig
+from wearjax.train import optimizer, state, step, tasks
 from wearjax.train.config import OptimizerConfig
 
 Table = tuple[str, list[dict]]
 
-# The widest product of the model, and a large square one: the faster counts as what the machine can do.
+# The widest product of LSM-2, and a large square one: the faster counts as what the machine can do.
 MATMULS = ((1368, 384, 1536), (2048, 2048, 2048))
-BACKWARD = 2  # a product y = x w is differentiated by two of the same size
+ACCELERATOR_MATMULS = ((8192, 8192, 8192),)
 STEPS = 100_000  # of the made-up schedule
-
-
-def block_flops(tokens: int, dim: int, *, mlp_ratio: int = 4) -> int:
-    """Forward FLOP of one block and example: projections 8 T D^2, attention 4 T^2 D, MLP 4 ratio T D^2."""
-    return tokens * dim * dim * (8 + 4 * mlp_ratio) + 4 * tokens * tokens * dim
-
-
-def training_flops(config: LSM2Config) -> int:
-    """FLOP of one example's forward and backward pass; removed tokens and recomputed values do not count."""
-    kept, tokens, ratio = config.n_kept, config.n_tokens, config.mlp_ratio
-    stacks = config.encoder_depth * block_flops(kept, config.encoder_dim, mlp_ratio=ratio)
-    stacks += config.decoder_depth * block_flops(tokens, config.decoder_dim, mlp_ratio=ratio)
-    edges = kept * config.encoder_dim * (config.patch + config.decoder_dim)
-    edges += tokens * config.decoder_dim * config.patch
-    return (1 + BACKWARD) * (stacks + 2 * edges)
 
 
 @dataclass(frozen=True)
@@ -58,10 +42,12 @@ class StepRate:
     Attributes:
         seconds: a step.
         processor_seconds: of all threads together.
-        flops: of a step, see `training_flops`.
+        flops: of a step, see `training_flops` of the model.
         matmul_rate, matmul_processor_rate: FLOP of plain products a second, and a processor second, in the same
             process at the same time.
-        compile_seconds, temp_bytes: of the compiled step.
+        compile_seconds: of the step.
+        peak_bytes: arguments and working memory of the compiled step.
+        rival_seconds: a step of the other library, if there is one.
     """
 
     batch_size: int
@@ -71,7 +57,8 @@ class StepRate:
     matmul_rate: float
     matmul_processor_rate: float
     compile_seconds: float
-    temp_bytes: int
+    peak_bytes: int
+    rival_seconds: float | None = None
 
     @property
     def share(self) -> float:
@@ -84,42 +71,47 @@ class StepRate:
         return self.flops / self.processor_seconds / self.matmul_processor_rate
 
 
-def _timed(function: Callable[[], Any]) -> tuple[float, float]:
+def timed(function: Callable[[], Any]) -> tuple[float, float]:
     """Seconds and processor seconds of a call."""
     wall, processor = time.perf_counter(), time.process_time()
     jax.block_until_ready(function())
     return time.perf_counter() - wall, time.process_time() - processor
 
 
-def _matmuls() -> list[tuple[float, Callable[[], jax.Array]]]:
+def _matmuls(dtype: str) -> list[tuple[float, Callable[[], jax.Array]]]:
     """FLOP of a call, and the call, for each product."""
     product = jax.jit(jnp.matmul)
     made: list[tuple[float, Callable[[], jax.Array]]] = []
-    for m, k, n in MATMULS:
-        left, right = (jax.random.normal(jax.random.key(0), shape) for shape in ((m, k), (k, n)))
+    for m, k, n in MATMULS if jax.default_backend() == "cpu" else ACCELERATOR_MATMULS:
+        left, right = (jax.random.normal(jax.random.key(0), shape, dtype) for shape in ((m, k), (k, n)))
         jax.block_until_ready(product(left, right))
         made.append((2.0 * m * k * n, partial(product, left, right)))
     return made
 
 
-def made_days(batch_size: int, minutes: int = channels.MINUTES_PER_DAY) -> np.ndarray:
-    """Days of noise with a gap of the watch, for timing: raw units, NaN = not measured."""
-    values = np.random.default_rng(0).random((batch_size, channels.N_CHANNELS, minutes), np.float32)
-    values[:, list(channels.DEVICE_GROUPS["watch"]), : minutes // 4] = np.nan
-    return values
+def made_batch(config: ModelConfig, batch_size: int) -> dict[str, np.ndarray]:
+    """A batch of noise with a gap of the watch, for timing: raw units, NaN = not measured."""
+    rng, n = np.random.default_rng(0), channels.N_CHANNELS
+    if isinstance(config, WBMConfig):
+        values = rng.random((batch_size, config.hours, n), np.float32)
+        values[:, : config.hours // 4, list(channels.DEVICE_GROUPS["watch"])] = np.nan
+        return {"values": values, "participant": np.arange(batch_size)}
+    days = config.n_days if isinstance(config, LSM2SparseConfig) else 1
+    values = rng.random((batch_size, n, days, config.minutes), np.float32)
+    values[:, list(channels.DEVICE_GROUPS["watch"]), :, : config.minutes // 4] = np.nan
+    offsets = np.tile(np.arange(days, dtype=np.int32), (batch_size, 1))
+    return {"values": values.reshape(batch_size, n, -1), "day_offsets": offsets}
 
 
-def train_step(config: LSM2Config) -> tuple[Callable, state.TrainState]:
+def train_step(config: ModelConfig) -> tuple[Callable, state.TrainState]:
     """The step of the training loop (AdamW as published) and a state to begin with."""
-    settings = OptimizerConfig()
+    settings, task = OptimizerConfig(), tasks.task_of(config)
     schedule = optimizer.warmup_cosine(settings, steps=STEPS)
     update = optimizer.adamw(settings, schedule)
-    build = lambda rngs: LSM2(config, rngs=rngs)  # noqa: E731
-    blueprint, _ = state.blueprint(build)
-    objective: Any = MaskedReconstruction(NormalizationStats.identity())
+    blueprint, *_ = state.blueprint(task.build, frozen=task.frozen)
     return (
-        step.train_step(blueprint, objective, update, schedule, seed=0),
-        state.initialiser(build, update, seed=0)(),
+        step.train_step(blueprint, task.objective(NormalizationStats.identity()), update, schedule, seed=0),
+        state.initialiser(task.build, update, seed=0, frozen=task.frozen)(),
     )
 
 
@@ -127,17 +119,17 @@ def train_step(config: LSM2Config) -> tuple[Callable, state.TrainState]:
 class CompiledStep:
     """A training step that keeps its own state: each call of `advance` is one step."""
 
-    config: LSM2Config
+    config: ModelConfig
     batch_size: int
     advance: Callable[[], Any]
     compile_seconds: float
-    temp_bytes: int
+    peak_bytes: int
 
 
-def compile_step(config: LSM2Config, *, batch_size: int) -> CompiledStep:
+def compile_step(config: ModelConfig, *, batch_size: int) -> CompiledStep:
     """Compiles the step and runs it once."""
     run, train_state = train_step(config)
-    batch = {"values": jnp.asarray(made_days(batch_size, config.minutes))}
+    batch = jax.tree.map(jnp.asarray, made_batch(config, batch_size))
     start = time.perf_counter()
     compiled = jax.jit(run, donate_argnums=0).lower(train_state, batch).compile()
     compile_seconds = time.perf_counter() - start
@@ -149,19 +141,24 @@ def compile_step(config: LSM2Config, *, batch_size: int) -> CompiledStep:
         return train_state, metrics
 
     jax.block_until_ready(advance())
-    temp_bytes = memory.temp_size_in_bytes if memory else 0
-    return CompiledStep(config, batch_size, advance, compile_seconds, temp_bytes)
+    peak_bytes = memory.temp_size_in_bytes + memory.argument_size_in_bytes if memory else 0
+    return CompiledStep(config, batch_size, advance, compile_seconds, peak_bytes)
 
 
-def measure_step(step_: CompiledStep, *, repeats: int = 3) -> StepRate:
-    """Times a training step and plain products in turns."""
-    products = _matmuls()
+def measure_step(
+    step_: CompiledStep, *, repeats: int = 3, rival: Callable[[], Any] | None = None
+) -> StepRate:
+    """Times a training step, plain products, and a step of another library, in turns."""
+    products = _matmuls(step_.config.dtype)
     steps: list[tuple[float, float]] = []
     taken: list[list[tuple[float, float]]] = [[] for _ in products]
+    rivals: list[float] = []
     for _ in range(repeats):
         for times, (_, product) in zip(taken, products, strict=True):
-            times += [_timed(product) for _ in range(5)]
-        steps.append(_timed(step_.advance))
+            times += [timed(product) for _ in range(5)]
+        steps.append(timed(step_.advance))
+        if rival is not None:
+            rivals.append(timed(rival)[0])
     wall, processor = (
         max(
             flops / statistics.median(time[i] for time in times)
@@ -173,164 +170,59 @@ def measure_step(step_: CompiledStep, *, repeats: int = 3) -> StepRate:
         step_.batch_size,
         statistics.median(seconds for seconds, _ in steps),
         statistics.median(seconds for _, seconds in steps),
-        float(training_flops(step_.config) * step_.batch_size),
+        float(registry.of(step_.config).training_flops(step_.config) * step_.batch_size),
         wall,
         processor,
         step_.compile_seconds,
-        step_.temp_bytes,
+        step_.peak_bytes,
+        statistics.median(rivals) if rivals else None,
     )
 
 
-def breakdown(step_: CompiledStep, *, repeats: int = 3) -> list[dict]:
-    """Where a step's time goes: its parts timed alone at their real shapes, in turns with the whole step."""
-    config, batch_size = step_.config, step_.batch_size
-    stacks = {
-        "encoder": (config.n_kept, config.encoder_dim, config.encoder_heads, config.encoder_depth, True),
-        "decoder": (config.n_tokens, config.decoder_dim, config.decoder_heads, config.decoder_depth, False),
-    }
-    calls = {("step", ""): step_.advance, ("optimizer", ""): _optimizer_call(config)}
-    for side, (tokens, dim, heads, _, masked) in stacks.items():
-        for part, call in _stack_calls(config, batch_size, tokens, dim, heads, masked).items():
-            calls[part, side] = call
-    times: dict[tuple[str, str], list[float]] = {name: [] for name in calls}
-    for _ in range(repeats):
-        for name, call in calls.items():
-            times[name].append(_timed(call)[0])
-    seconds = {name: statistics.median(taken) for name, taken in times.items()}
+def measure(
+    config: ModelConfig,
+    *,
+    batch_sizes: Sequence[int],
+    repeats: int = 3,
+    make_rival: Callable[[int], Callable[[], Any]] | None = None,
+    loader_rate: float | None = None,
+) -> tuple[Table, list[CompiledStep]]:
+    """Table of the training step of a model, and the compiled steps.
 
-    def over_stacks(part: str) -> float:
-        return sum(stack[3] * seconds[part, side] for side, stack in stacks.items())
-
-    attended, mapped, plain = (over_stacks(part) for part in ("attention", "linear maps", "block"))
-    parts = {
-        "attention": attended,
-        "linear maps": mapped,
-        "norms, GELU, residuals": max(plain - attended - mapped, 0.0),
-        "dropout and its words": max(over_stacks("block with dropout") - plain, 0.0),
-        "optimizer": seconds["optimizer", ""],
-    }
-    whole = seconds["step", ""]
-    parts["masks, gathers, embedding, loss, allocation"] = max(whole - sum(parts.values()), 0.0)
-    scale = (1 + BACKWARD) * batch_size
-    flops = {
-        "attention": sum(scale * depth * 4 * tokens**2 * dim for tokens, dim, _, depth, _ in stacks.values()),
-        "linear maps": sum(
-            scale * depth * tokens * dim**2 * (8 + 4 * config.mlp_ratio)
-            for tokens, dim, _, depth, _ in stacks.values()
-        ),
-    }
-    return [
-        {
-            "part": name,
-            "ms": f"{1e3 * taken:,.0f}",
-            "share of step": f"{taken / whole:.0%}",
-            "GFLOP/s": f"{flops[name] / taken / 1e9:,.0f}" if name in flops else "",
-        }
-        for name, taken in parts.items()
-    ]
-
-
-def _warm(function: Callable, *args: Any) -> Callable[[], Any]:
-    """A call of the compiled function, compiled already."""
-    compiled = jax.jit(function)
-    jax.block_until_ready(compiled(*args))
-    return partial(compiled, *args)
-
-
-def _stack_calls(config, batch_size, tokens, dim, heads, masked) -> dict[str, Callable[[], Any]]:
-    """Forward and backward of one block without and with dropout, of its attention, and of its linear maps."""
-    x = jax.random.normal(jax.random.key(0), (batch_size, tokens, dim))
-    keys = jax.random.split(jax.random.key(1), batch_size)
-    key_mask = jnp.broadcast_to(jnp.arange(tokens) % 4 > 0, (batch_size, tokens)) if masked else None
-    calls = {}
-    for name, rate in (("block", 0.0), ("block with dropout", config.dropout)):
-        stack = blocks.TransformerStack(
-            dim, 1, heads, mlp_ratio=config.mlp_ratio, dropout_rate=rate, implementation=config.attention,
-            block=config.attention_block, rngs=nnx.Rngs(0),
-        )  # fmt: skip
-        graph, params = nnx.split(stack)
-
-        def whole(params, x, graph=graph):
-            return nnx.merge(graph, params)(x, key_mask=key_mask, keys=keys).sum()
-
-        calls[name] = _warm(jax.grad(whole, argnums=(0, 1)), params, x)
-
-    q = jax.random.normal(jax.random.key(2), (batch_size, heads, tokens, dim // heads))
-
-    def attended(q, k, v):
-        out = attention.attend(
-            q, k, v, key_mask=key_mask, implementation=config.attention, block=config.attention_block
-        )
-        return jnp.square(out).sum()
-
-    calls["attention"] = _warm(jax.grad(attended, argnums=(0, 1, 2)), q, q, q)
-    hidden = config.mlp_ratio * dim
-    kernels = [jnp.full(shape, 0.02) for shape in ((dim, 3 * dim), (dim, dim), (dim, hidden), (hidden, dim))]
-
-    def mapped(x, kernels):
-        to_qkv, proj, up, down = kernels
-        x = (x @ to_qkv)[..., :dim] @ proj
-        return jnp.square(x @ up @ down).sum()
-
-    calls["linear maps"] = _warm(jax.grad(mapped, argnums=(0, 1)), x, kernels)
-    return calls
-
-
-def _optimizer_call(config: LSM2Config) -> Callable[[], Any]:
-    settings = OptimizerConfig()
-    update = optimizer.adamw(settings, optimizer.warmup_cosine(settings, steps=STEPS))
-    params = nnx.state(LSM2(config, rngs=nnx.Rngs(0)), nnx.Param)
-    moments = jax.jit(update.init)(params)
-    gradients = jax.tree.map(jnp.ones_like, params)
-
-    def apply(params, moments, gradients):
-        changes, moments = update.update(gradients, moments, params)
-        return jax.tree.map(jnp.add, params, changes), moments
-
-    compiled = jax.jit(apply, donate_argnums=(0, 1))
-
-    def advance():
-        nonlocal params, moments
-        params, moments = compiled(params, moments, gradients)
-        return params
-
-    jax.block_until_ready(advance())
-    return advance
-
-
-def measure_lsm2(
-    *, repeats: int = 3, batch_sizes: Sequence[int] = (1, 2), config: LSM2Config | None = None
-) -> list[Table]:
-    """Tables of the training step (published size by default) and of where its time goes."""
-    config = config or LSM2Config()
+    Args:
+        make_rival: makes a step of another library for a batch size; both are then timed in turns.
+        loader_rate: days a second that the loader gives; adds the share of the step that reading would take.
+    """
     steps = [compile_step(config, batch_size=size) for size in batch_sizes]
-    rates = [measure_step(compiled, repeats=repeats) for compiled in steps]
+    rates = []
+    for compiled in steps:
+        rival = None if make_rival is None else make_rival(compiled.batch_size)
+        if rival is not None:
+            rival()
+        rates.append(measure_step(compiled, repeats=repeats, rival=rival))
     device = jax.devices()[0]
     cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else ""
-    title = f"LSM-2 training step, {config.dtype}, {device.device_kind}{cores}"
-    parts = breakdown(steps[0], repeats=repeats)
-    return [
-        (title, [_row(rate) for rate in rates]),
-        (f"Where the step of batch {rates[0].batch_size} goes, parts timed alone", parts),
-    ]
+    kind = registry.of(config).kind
+    title = f"Training step of {kind}, {config.dtype}, {device.device_kind}{cores}"
+    days = config.n_days if isinstance(config, LSM2SparseConfig) else 1
+    return (title, [_row(rate, days, loader_rate) for rate in rates]), steps
 
 
-def _row(rate: StepRate) -> dict:
-    return {
+def _row(rate: StepRate, days: int, loader_rate: float | None) -> dict:
+    row = {
         "batch": rate.batch_size,
-        "s/step": f"{rate.seconds:.2f}",
-        "days/s": f"{rate.batch_size / rate.seconds:.3f}",
+        "s/step": f"{rate.seconds:.3g}",
+        "examples/s": f"{rate.batch_size / rate.seconds:.3g}",
         "GFLOP/s": f"{rate.flops / rate.seconds / 1e9:,.0f}",
         "matmul GFLOP/s": f"{rate.matmul_rate / 1e9:,.0f}",
         "share": f"{rate.share:.0%}",
         "share, processor time": f"{rate.processor_share:.0%}",
         "compile s": f"{rate.compile_seconds:.0f}",
-        "temporary MB": f"{rate.temp_bytes / 1e6:,.0f}",
+        "peak MB": f"{rate.peak_bytes / 1e6:,.0f}",
     }
-
-
-if __name__ == "__main__":
-    for heading, rows in measure_lsm2(repeats=int(sys.argv[1]) if len(sys.argv) > 1 else 3):
-        print(heading)
-        for row in rows:
-            print("  " + "; ".join(f"{name} {cell}" for name, cell in row.items()))
+    if loader_rate is not None:
+        row["reading"] = f"{rate.batch_size * days / loader_rate / rate.seconds:.2%}"
+    if rate.rival_seconds is not None:
+        row["rival s/step"] = f"{rate.rival_seconds:.3g}"
+        row["times faster"] = f"{rate.rival_seconds / rate.seconds:.2f}"
+    return row

@@ -1,0 +1,85 @@
+"""The command line: one verb per intent. It parses, calls a room, prints; nothing is computed here."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from wearjax.cli import data, evaluate, train
+from wearjax.cli.output import console
+from wearjax.errors import ConfigError, WearjaxError
+
+VERBS: dict[tuple[str, ...], Callable] = {
+    ("demo",): evaluate.demo,
+    ("data", "synth"): data.synth,
+    ("data", "import"): data.import_,
+    ("data", "inspect"): data.inspect,
+    ("data", "check"): data.check,
+    ("pretrain",): train.pretrain,
+    ("search",): train.search,
+    ("convert", "torch"): train.convert_torch,
+    ("convert", "flax"): train.convert_flax,
+    ("evaluate", "imputation"): evaluate.imputation_track,
+    ("impute",): evaluate.impute,
+    ("bench",): evaluate.bench,
+    ("report",): evaluate.report,
+}
+
+OPEN_ENDED = (
+    ("pretrain",),
+    ("search",),
+)  # these also take fields of the configuration, --section.field value
+
+
+def _help(prefix: tuple[str, ...] = ()) -> None:
+    table = Table(box=None, show_header=False)
+    for words, command in VERBS.items():
+        if words[: len(prefix)] == prefix:
+            table.add_row("wearjax " + " ".join(words), (command.__doc__ or "").split("\n")[0])
+    console.print(table)
+    console.print("Each verb explains itself with --help.")
+
+
+def _verb(args: list[str]) -> tuple[tuple[str, ...], list[str]] | None:
+    for length in (2, 1):
+        if tuple(args[:length]) in VERBS:
+            return tuple(args[:length]), args[length:]
+    return None
+
+
+def _run(args: list[str]) -> None:
+    found = _verb(args)
+    if found is None:
+        words = tuple(a for a in args if not a.startswith("-"))
+        if words and not any(verb[0] == words[0] for verb in VERBS):
+            near = difflib.get_close_matches(words[0], {verb[0] for verb in VERBS}, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"unknown verb {words[0]!r}{hint} (wearjax --help lists the verbs)")
+        return _help(words[:1])
+    verb, rest = found
+    command, prog = VERBS[verb], "wearjax " + " ".join(verb)
+    if verb in OPEN_ENDED:
+        start, overrides = tyro.cli(command, prog=prog, args=rest, return_unknown_args=True)
+        return start(overrides)
+    return tyro.cli(command, prog=prog, args=rest)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point of `wearjax`. Errors meant for people are one line and exit status 1; Ctrl-C exits with 130."""
+    try:
+        _run(list(sys.argv[1:] if args is None else args))
+    except WearjaxError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error}", markup=False)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted")
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

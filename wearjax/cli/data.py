@@ -1,0 +1,125 @@
+"""Verbs on recordings: make, import, inspect, check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from wearjax.cli.output import Bar, Force, PathArgument, print_rows
+from wearjax.errors import WearjaxError
+
+
+def synth(
+    *, out: Path, participants: int = 100, days: int = 14, seed: int = 42, force: Force = False
+) -> None:
+    """Make a synthetic cohort.
+
+    Args:
+        out: the day store to write.
+        participants: number of people.
+        days: days per person, on average.
+        seed: same seed, same bytes.
+    """
+    from wearjax.days import importing
+    from wearjax.sources import synthetic
+    from wearjax.sources.tally import Tally
+
+    cohort = synthetic.Cohort(n_participants=participants, days_per_participant=days, seed=seed)
+    tally = Tally()
+    with Bar("Simulating") as progress:
+        importing.write_days(
+            synthetic.read_days(cohort, tally=tally, progress=progress),
+            out,
+            provenance={"source": "synthetic", "seed": seed},
+            tally=tally,
+            overwrite=force,
+            demographics=synthetic.demographics(cohort),
+        )
+    inspect(out)
+
+
+def import_(
+    source: Positional[Literal["apple-health", "fitbit", "actigraphy", "openmhc"]],
+    path: PathArgument,
+    *,
+    out: Path,
+    absent: Literal["zero-when-recording", "missing"] | None = None,
+    zone: str | None = None,
+    participant: str | None = None,
+    include_third_party: bool = False,
+    include_manual: bool = False,
+    keep_partial: bool = False,
+    force: Force = False,
+) -> None:
+    """Import recordings into a day store and say what was read, used and skipped.
+
+    Args:
+        source: format of the recordings.
+        path: file or folder to read.
+        out: the day store to write.
+        absent: what a minute without a sample means on a day on which the device recorded something (default:
+            zero-when-recording).
+        zone: Apple Health: place all records in this IANA zone instead of each record's own offset.
+        participant: Apple Health: id of the person (default: self).
+        include_third_party: Apple Health: use records of other apps and devices.
+        include_manual: Apple Health: use records entered by hand.
+        keep_partial: Apple Health: keep what a damaged export still holds; exits with 1 all the same.
+    """
+    from wearjax.days import importing
+
+    options = {
+        name: value
+        for name, value in {
+            "absent": absent,
+            "zone": zone,
+            "participant": participant,
+            "include_third_party": include_third_party,
+            "include_manual": include_manual,
+            "keep_partial": keep_partial,
+        }.items()
+        if value  # what was not asked for is the importer's own default
+    }
+    with Bar(f"Reading {path.name}") as progress:
+        made = importing.import_days(source, path, out, overwrite=force, progress=progress, **options)
+    print_rows("Read", [{"records": name, "read": f"{count:,}"} for name, count in made.tally.read.items()])
+    inspect(out)
+    if made.tally.partial:
+        raise WearjaxError(f"{path}: {made.tally.partial}")
+
+
+def inspect(store: PathArgument) -> None:
+    """Show what a day store holds: participants, days, wear, channels, and what its import skipped.
+
+    Args:
+        store: a day store or an OpenMHC data root.
+    """
+    from wearjax.days import coverage
+    from wearjax.days.open import open_days
+
+    days = open_days(store)
+    for title, rows in coverage.describe(days):
+        print_rows(title, rows)
+
+
+def check(store: PathArgument, *, against: Path | None = None) -> None:
+    """Read every day of a store and check shapes, ranges and filters; exits 1 when something is wrong.
+
+    Args:
+        store: a day store or an OpenMHC data root.
+        against: the Fitbit export it was imported from, to compare daily step totals.
+    """
+    from wearjax.days import check
+    from wearjax.days.open import open_days
+
+    days = open_days(store)
+    with Bar("Checking") as progress:
+        found = check.check_days(days, progress=progress)
+    print_rows("Store", found.rows)
+    if against is not None:
+        compared = check.compare_daily_steps(days, against)
+        print_rows("Daily step totals", compared.rows)
+        found = check.Checked(found.rows + compared.rows, found.problems + compared.problems)
+    if found.problems:
+        raise WearjaxError(f"{store}: " + "; ".join(found.problems))

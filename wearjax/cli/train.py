@@ -1,0 +1,138 @@
+"""Verbs that make models: pretrain, search, convert."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from wearjax.cli.output import Force, PathArgument, console, print_rows
+
+
+def pretrain(
+    config: Positional[str],
+    *,
+    data: Path | None = None,
+    out: Path | None = None,
+    multi_host: bool = False,
+    force: Force = False,
+) -> Callable[[list[str]], None]:
+    """Pretrain a model. Run the same command again to resume; any field of the configuration can be set by its
+    dotted name, e.g. `--loop.steps 1000 --model.encoder-depth 4`.
+
+    Args:
+        config: a Python file with `get_config()`, or the name of a shipped configuration.
+        data: day store or OpenMHC data root (default: the configuration's data.path).
+        out: run folder (default: runs/<name of the configuration>).
+        multi_host: this process is one of several that train together (Cloud TPU pods, Slurm).
+        force: start over instead of resuming.
+    """
+
+    def run(overrides: list[str]) -> None:
+        from wearjax.convert import bundle as bundles
+        from wearjax.train import config as configs
+        from wearjax.train import devices, loop
+
+        if multi_host:
+            devices.start_multi_host()
+        resolved = configs.override(configs.load_config(config), overrides)
+        result = loop.pretrain(
+            resolved,
+            data_dir=data or resolved.data.path,
+            out=out or Path("runs") / resolved.name,
+            force=force,
+            bundles=bundles,
+        )
+        console.print(f"Run: {result.run_dir}\nBundle: {result.bundle_path}", soft_wrap=True)
+
+    return run
+
+
+def search(
+    config: Positional[str],
+    *,
+    data: Path | None = None,
+    out: Path | None = None,
+    trials: int | None = None,
+    seed: int | None = None,
+    units: int | None = None,
+    force: Force = False,
+) -> Callable[[list[str]], None]:
+    """Look for better settings: TPE with Hyperband on the published search spaces; resumes where it stopped.
+
+    Fields of the configuration are changed with --section.field value, as for pretrain.
+
+    Args:
+        config: a Python file with `get_config()`, or the name of a shipped configuration.
+        data: day store or OpenMHC data root (default: the configuration's data.path).
+        out: folder of the search (default: runs/<name of the configuration>-search).
+        trials: number of trials (default: that of the published search).
+        seed: of the choices (default: the configuration's).
+        units: validation points of a whole trial (default: one an epoch, or 25).
+        force: start over instead of resuming.
+    """
+
+    def run(overrides: list[str]) -> None:
+        from wearjax.convert import bundle as bundles
+        from wearjax.train import config as configs
+        from wearjax.train import loop
+        from wearjax.train import search as searching
+
+        resolved = configs.override(configs.load_config(config), overrides)
+        result = searching.search(
+            resolved,
+            data_dir=data or resolved.data.path,
+            out=out or Path("runs") / f"{resolved.name}-search",
+            trials=trials,
+            seed=seed,
+            units=units,
+            force=force,
+            console=console,
+            train=functools.partial(loop.pretrain, bundles=bundles, console=console),
+        )
+        print_rows("Trials", searching.rows(result))
+        if result.best:
+            console.print("wearjax pretrain", config, *searching.arguments(result.best), soft_wrap=True)
+
+    return run
+
+
+def convert_torch(
+    path: PathArgument,
+    *,
+    out: Path,
+    kind: Literal["lsm2", "lsm2_sparse", "wbm"] | None = None,
+    stats: Path | None = None,
+) -> None:
+    """Make a bundle of a PyTorch checkpoint (safetensors, or ckpt and pt without arbitrary pickles).
+
+    Args:
+        path: checkpoint file, or a release folder with its manifest.
+        out: the bundle.
+        kind: of model (default: told from the names of its parameters).
+        stats: normalization file (default: that of the release or checkpoint).
+    """
+    from wearjax.convert import torch_checkpoint
+
+    note = lambda text: console.print(text, soft_wrap=True, markup=False)  # noqa: E731
+    made = torch_checkpoint.import_torch(path, kind=kind, out=out, stats=stats, note=note)
+    console.print(f"Bundle: {made}", soft_wrap=True)
+
+
+def convert_flax(
+    bundle: PathArgument, *, out: Path, format: Literal["safetensors", "ckpt"] = "safetensors"
+) -> None:
+    """Write a bundle in the layout of the published PyTorch models.
+
+    Args:
+        bundle: folder of a trained model.
+        out: the checkpoint file.
+        format: safetensors, or a Lightning ckpt.
+    """
+    from wearjax.convert import torch_checkpoint
+
+    made = torch_checkpoint.export_torch(bundle, out, format=format)
+    console.print(f"Checkpoint: {made}", soft_wrap=True)
