@@ -13,6 +13,7 @@ from wearjax.days import hourly
 from wearjax.days.normalization import STD_MIN, NormalizationStats
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
+from wearjax.segments import hourly_week
 
 _DAYS_AT_ONCE = 64
 _WEEK_CHOICE = 0x7765656B  # a random stream of its own: the order of the participants has (seed, epoch)
@@ -33,6 +34,16 @@ def hours_of(
         if progress is not None:
             progress(min(start + _DAYS_AT_ONCE, len(chosen)), len(chosen))
     return hours
+
+
+def weeks_of(
+    days: Days, indices: Int64[np.ndarray, "day"], hours: Float32[np.ndarray, "day 19 24"]
+) -> tuple[Float32[np.ndarray, "week 168 19"], Shaped[np.ndarray, "week"]]:
+    """Weeks of the given days, whose hours are known, and the participant of each."""
+    participants = np.asarray([str(days.participants[i]) for i in indices])
+    cut, _ = hourly_week.weeks(participants.tolist(), [str(days.dates[i]) for i in indices])
+    owners = participants[hourly_week.first_positions(cut)] if len(cut) else participants[:0]
+    return hourly_week.gather(hours, cut), owners
 
 
 def fit_hourly(hours: Float32[np.ndarray, "day 19 24"]) -> NormalizationStats:

@@ -25,6 +25,7 @@ VERBS: dict[tuple[str, ...], Callable] = {
     ("convert", "torch"): train.convert_torch,
     ("convert", "flax"): train.convert_flax,
     ("evaluate", "imputation"): evaluate.imputation_track,
+    ("evaluate", "retrieval"): evaluate.retrieval,
     ("impute",): evaluate.impute,
     ("bench",): evaluate.bench,
     ("report",): evaluate.report,

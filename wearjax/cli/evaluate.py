@@ -85,6 +85,34 @@ def imputation_track(
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
 
 
+def retrieval(
+    bundle: PathArgument,
+    data: PathArgument,
+    *,
+    split: Literal["train", "validation", "test"] = "test",
+    batch_size: int = 32,
+) -> None:
+    """Ask of each week's vector which other week is nearest: how often one of the same participant?
+
+    Args:
+        bundle: folder of a trained WBM.
+        data: day store with splits, or OpenMHC data root.
+    """
+    from wearjax.convert import bundle as bundles
+    from wearjax.days import splits
+    from wearjax.days.open import open_days
+    from wearjax.predict import representations
+
+    encoder = representations.WeekEncoder(bundles.load_bundle(bundle), batch_size=batch_size)
+    days = open_days(data)
+    with Bar("Reading hours") as progress:
+        found = representations.week_retrieval(
+            encoder, days, splits.read_splits(data).indices(days, split), progress=progress
+        )
+    shown = {name: f"{v:.3f}" if isinstance(v, float) else f"{v:,}" for name, v in found.items()}
+    print_rows(f"Weeks of the same participant, {split}", [shown])
+
+
 def impute(
     bundle: PathArgument, days: PathArgument, *, out: Path, batch_size: int = 16, force: Force = False
 ) -> None:

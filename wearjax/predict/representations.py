@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
 import numpy as np
 from flax import nnx
-from jaxtyping import Float, Float32, Shaped
+from jaxtyping import Float, Float32, Int64, Shaped
 
+from wearjax.batches import weeks
 from wearjax.convert.bundle import Bundle
+from wearjax.days.store import Days
 from wearjax.errors import ConfigError, MethodError
 
 _ROWS_AT_ONCE = 1024
@@ -31,21 +34,21 @@ class WeekEncoder:
         graph, self._state = nnx.split(bundle.model)
         self._embed = jax.jit(partial(_embed, graph, bundle.stats))
 
-    def __call__(self, weeks: Float32[np.ndarray, "week hour 19"]) -> Float32[np.ndarray, "week D"]:
+    def __call__(self, values: Float32[np.ndarray, "week hour 19"]) -> Float32[np.ndarray, "week D"]:
         """One vector a week; NaN = missing, and missing hours are part of the mean.
 
         Raises:
             MethodError: not weeks of the model's length.
         """
         config = self.bundle.config
-        if weeks.ndim != 3 or weeks.shape[1:] != (config.hours, config.channels):
+        if values.ndim != 3 or values.shape[1:] != (config.hours, config.channels):
             raise MethodError(
-                f"WeekEncoder: expected (week, {config.hours}, {config.channels}) hours, got {weeks.shape}"
+                f"WeekEncoder: expected (week, {config.hours}, {config.channels}) hours, got {values.shape}"
             )
-        vectors = np.empty((len(weeks), config.dim), np.float32)
-        for start in range(0, len(weeks), self.batch_size):
-            part = weeks[start : start + self.batch_size]
-            padded = np.full((self.batch_size, *weeks.shape[1:]), np.nan, np.float32)
+        vectors = np.empty((len(values), config.dim), np.float32)
+        for start in range(0, len(values), self.batch_size):
+            part = values[start : start + self.batch_size]
+            padded = np.full((self.batch_size, *values.shape[1:]), np.nan, np.float32)
             padded[: len(part)] = part
             vectors[start : start + len(part)] = np.asarray(self._embed(self._state, padded))[: len(part)]
         return vectors
@@ -53,6 +56,25 @@ class WeekEncoder:
 
 def _embed(graph, stats, state, values):
     return nnx.merge(graph, state).embed(values, stats)
+
+
+def week_retrieval(
+    encoder: WeekEncoder,
+    days: Days,
+    indices: Int64[np.ndarray, "day"],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, float]:
+    """`retrieval_accuracy` of the weeks that can be cut from the given days.
+
+    Raises:
+        ConfigError: no week can be cut.
+    """
+    hours = weeks.hours_of(days, indices, progress=progress)
+    values, participants = weeks.weeks_of(days, indices, hours)
+    if not len(values):
+        raise ConfigError(f"{days.path}: no participant with 5 days within 7 among {len(indices)} days")
+    return retrieval_accuracy(encoder(values), participants)
 
 
 def retrieval_accuracy(

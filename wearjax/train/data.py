@@ -17,7 +17,7 @@ from wearjax.days import normalization, splits
 from wearjax.days.open import open_days
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
-from wearjax.segments import hourly_week, seven_days
+from wearjax.segments import seven_days
 from wearjax.train.config import DataConfig
 
 
@@ -96,19 +96,11 @@ def window_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
 def week_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
     """One random week of hours of each participant; the hours are kept in memory."""
     hours = weeks.hours_of(found.days, found.train)
+    validation = weeks.hours_of(found.days, found.validation)
     return TrainingExamples(
         "participant weeks",
         seven_days.N_DAYS,
-        _participant_weeks(found, found.train, hours, seed),
-        _participant_weeks(found, found.validation, weeks.hours_of(found.days, found.validation), seed),
+        weeks.ParticipantWeeks(*weeks.weeks_of(found.days, found.train, hours), seed=seed),
+        weeks.ParticipantWeeks(*weeks.weeks_of(found.days, found.validation, validation), seed=seed),
         lambda: weeks.fit_hourly(hours),
     )
-
-
-def _participant_weeks(
-    found: TrainingDays, indices: Int64[np.ndarray, "day"], hours: np.ndarray, seed: int
-) -> Examples:
-    participants = np.asarray([str(found.days.participants[i]) for i in indices])
-    cut, _ = hourly_week.weeks(participants.tolist(), [str(found.days.dates[i]) for i in indices])
-    owner = participants[hourly_week.first_positions(cut)]
-    return weeks.ParticipantWeeks(hourly_week.gather(hours, cut), owner, seed=seed)
