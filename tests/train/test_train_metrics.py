@@ -67,6 +67,17 @@ def test_an_interval_survives_a_checkpoint(tmp_path):
     assert memory.rows[0][2]["loss"] == 3.0
 
 
+def test_what_a_checkpoint_keeps_does_not_go_on_changing(tmp_path):
+    book, _ = ledger(tmp_path, log_every=4)
+    book.record(1, np.arange(4), measured(1.0))
+    book.flush()
+    kept = book.progress()
+    book.record(2, np.arange(4), measured(2.0))
+    book.flush()
+    assert kept["interval"]["count"] == 1
+    assert kept["interval"]["sums"]["loss"] == 1.0
+
+
 @pytest.mark.parametrize("bad", [{"loss": np.nan}, {"loss": 1.0, "grad_norm": np.inf}])
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, bad):
     book, _ = ledger(tmp_path)

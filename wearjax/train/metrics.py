@@ -199,8 +199,11 @@ class Ledger:
             self._settle(*pending)
 
     def progress(self) -> Scalars:
-        """What a checkpoint keeps, so that a resumed interval has the same mean."""
-        return {"interval": {"count": self._count, "sums": self._sums}, "seconds": self._clock.seconds}
+        """What a checkpoint keeps, so that a resumed interval has the same mean.
+
+        A copy: checkpoints are written in the background, while the sums go on.
+        """
+        return {"interval": {"count": self._count, "sums": dict(self._sums)}, "seconds": self._clock.seconds}
 
     def write(self, step: int, split: str, scalars: Scalars) -> None:
         """One line to every writer."""
