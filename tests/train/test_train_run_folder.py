@@ -57,3 +57,15 @@ def test_a_damaged_record_is_one_line(run):
     (run / "config.json").write_text(json.dumps(CONFIG)[:-5])
     with pytest.raises(ConfigError, match=r"config.json: not readable .*; pass --force to start over"):
         run_folder.open_run(run, CONFIG, force=False)
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with (
+        run_folder.hold(tmp_path),
+        pytest.raises(ConfigError, match="another process is training in this folder"),
+        run_folder.hold(tmp_path),
+    ):
+        pass
+    with run_folder.hold(tmp_path):  # free again
+        pass

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from wearjax.batches import loader, placement, source
 from wearjax.errors import CheckpointError
-from wearjax.train import checkpoint, devices, metrics, prepare, progress, tasks
+from wearjax.train import checkpoint, devices, metrics, prepare, progress, run_folder, tasks
 from wearjax.train import config as configs
 from wearjax.train import state as states
 from wearjax.train.config import PretrainConfig
@@ -90,17 +90,20 @@ def pretrain(
         say=lambda text: progress.say(console, text),
     )  # fmt: skip
     bundle_path = None if bundles is None else run.out / "bundle"
-    with checkpoint.Checkpoints(run.out / "checkpoints", keep=config.loop.keep_checkpoints) as checkpoints:
+    with (
+        run_folder.hold(run.out) if devices.is_lead() else contextlib.nullcontext(),
+        checkpoint.Checkpoints(run.out / "checkpoints", keep=config.loop.keep_checkpoints) as checkpoints,
+    ):
         done = checkpoints.latest_step() == run.steps
         if done and (bundle_path is None or bundle_path.exists()):
             run.say(f"{run.out}: run is finished ({run.steps} steps); pass --force to start over")
             return PretrainResult(run.out, bundle_path, _last_metrics(run.out), run.steps, finished=True)
         state, kept = _starting_point(run, checkpoints)
         state = _train(run, state, kept, checkpoints, console, deadline, on_validation)
-    reached = int(state.step)
-    if bundles is not None and bundle_path is not None:
-        _write_bundle(run, state, bundles, bundle_path)
-        run.say(f"bundle: {bundle_path}")
+        reached = int(state.step)
+        if bundles is not None and bundle_path is not None:
+            _write_bundle(run, state, bundles, bundle_path)
+            run.say(f"bundle: {bundle_path}")
     return PretrainResult(
         run.out, bundle_path, _last_metrics(run.out), reached, finished=reached == run.steps
     )

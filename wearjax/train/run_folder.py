@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,8 @@ def open_run(out: Path, config: dict[str, Any], *, force: bool) -> dict[str, Any
     if not file.is_file():
         raise ConfigError(f"{out}: folder is not empty and holds no training run; choose another")
     if force:
-        shutil.rmtree(out)
+        with hold(out):
+            shutil.rmtree(out)
         return None
     try:
         recorded = json.loads(file.read_text())
@@ -70,6 +74,23 @@ def first_difference(
         elif a != b and dotted not in _FREE:
             return dotted, a, b
     return None
+
+
+@contextlib.contextmanager
+def hold(out: Path) -> Iterator[None]:
+    """Keeps a second process from training in the same folder; a killed process lets go.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    with open(out / "config.json", "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{out}: another process is training in this folder") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
 
 
 def versions() -> dict[str, str]:
