@@ -45,6 +45,8 @@ def run(
     Raises:
         ConfigError: an option that belongs to models, given to another measurement, or a file without it.
     """
+    if repeats < 1 or any(size < 1 for size in batch_sizes):
+        raise ConfigError("bench: repeats and batch sizes must be at least 1")
     if what in MODELS:
         return _model_step(what, repeats, tuple(batch_sizes), dtype, against)
     if batch_sizes or against or dtype != "float32":

@@ -22,7 +22,7 @@ def demo(*, out: Path = Path("wearjax-demo"), steps: int | None = None, force: F
     from wearjax import demo as demonstration
 
     made = demonstration.run(out, say=console.print, steps=steps, force=force)
-    console.print(made.results.summary())
+    console.print(made.results.summary(), soft_wrap=True, highlight=False)
     took = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in made.seconds.items())
     console.print(f"Time: {took}")
     console.print(f"Report: {made.report.resolve()}", soft_wrap=True)
@@ -81,7 +81,7 @@ def imputation_track(
         bootstrap=bootstrap,
         seed=seed,
     )
-    console.print(results.summary())
+    console.print(results.summary(), soft_wrap=True, highlight=False)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
 
 

@@ -101,7 +101,8 @@ def _read_facts(path: Path) -> dict[str, Any]:
         facts = json.loads(file.read_text())
         version = facts["format"]
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: not a bundle (no bundle.json)") from None
+        hint = f"; did you mean {path / 'bundle'}?" if (path / "bundle" / "bundle.json").exists() else ""
+        raise CheckpointError(f"{path}: not a bundle (no bundle.json){hint}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file}: not readable as a bundle description ({error})") from None
     if version != FORMAT:

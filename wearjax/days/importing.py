@@ -15,6 +15,7 @@ from wearjax.day import Day
 from wearjax.days import labels, splits
 from wearjax.days.store import DayStore, DayStoreWriter
 from wearjax.errors import ConfigError, SourceError, StoreError
+from wearjax.sources import openmhc
 from wearjax.sources.tally import Tally
 
 FORMATS: dict[str, str] = {
@@ -68,6 +69,7 @@ def import_days(
     provenance = {"source": source, "name": path.name, "options": {k: str(v) for k, v in options.items()}}
     known: dict[str, Any] = {}
     if source == "openmhc":  # the published root brings its own split and demographics
+        openmhc.read_marker(path)  # first: another folder has no splits either
         known = {"split": splits.read_splits(path), "demographics": labels.read_demographics(path)}
     store = write_days(days, out, provenance=provenance, tally=tally, overwrite=overwrite, **known)
     return Imported(store, tally)

@@ -82,7 +82,10 @@ def read_splits(data_dir: str | os.PathLike) -> Splits:
     try:
         return from_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise StoreError(f"{file}: no splits; write them with wearjax.days.splits.write_splits") from None
+        raise StoreError(
+            f"{file}: no splits. An import divides its participants when there are at least {MIN_PARTICIPANTS}; "
+            "a store of fewer can be imputed, but not trained on or scored"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{file}: expected lists train, validation, test ({error!r})") from None
 

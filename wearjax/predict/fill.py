@@ -16,7 +16,7 @@ from wearjax.channels import CHANNELS
 from wearjax.day import Day
 from wearjax.days import coverage
 from wearjax.days.store import Days, DayStore, DayStoreWriter
-from wearjax.errors import StoreError
+from wearjax.errors import ConfigError, StoreError
 from wearjax.predict.protocols import Imputer, call_impute
 
 GALLERY_DAYS = 6
@@ -40,8 +40,11 @@ def fill_days(
     filled flags are 1 where the imputer's probability is at least one half.
 
     Raises:
+        ConfigError: a batch without days.
         StoreError: `out` exists and `overwrite` is off. MethodError: the imputer broke its contract.
     """
+    if batch_size < 1:
+        raise ConfigError(f"batch_size: must be at least 1, got {batch_size}")
     out = Path(out)
     if out.exists() and not overwrite:
         raise StoreError(f"{out} exists; pass --force to replace it")

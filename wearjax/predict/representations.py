@@ -29,6 +29,8 @@ class WeekEncoder:
     def __init__(self, bundle: Bundle, *, batch_size: int = 32):
         if bundle.kind != "wbm":
             raise MethodError(f"WeekEncoder: expected a bundle of kind 'wbm', got {bundle.kind!r}")
+        if batch_size < 1:
+            raise MethodError(f"batch_size: must be at least 1, got {batch_size}")
         self.bundle = bundle
         self.batch_size = batch_size
         graph, self._state = nnx.split(bundle.model)
@@ -74,7 +76,12 @@ def week_retrieval(
     values, participants = weeks.weeks_of(days, indices, hours)
     if not len(values):
         raise ConfigError(f"{days.path}: no participant with 5 days within 7 among {len(indices)} days")
-    return retrieval_accuracy(encoder(values), participants)
+    found = retrieval_accuracy(encoder(values), participants)
+    if not found["asked"]:
+        raise ConfigError(
+            f"{days.path}: none of {found['participants']} participants has two weeks to compare"
+        )
+    return found
 
 
 def retrieval_accuracy(

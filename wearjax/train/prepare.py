@@ -80,12 +80,14 @@ def prepare(
     if not len(examples.train):
         raise ConfigError(f"{data_dir}: no {examples.name} can be cut from the train days")
     steps = settings.total_steps(train_examples=len(examples.train), batch_size=batch_size)
-    stats = _statistics(out, config, data_dir, days, examples, steps, recorded, bundle, task, say)
 
     schedule = optimizer.warmup_cosine(config.optimizer, steps=steps)
     update = optimizer.adamw(config.optimizer, schedule)
     blueprint, params, buffers = states.blueprint(task.build, frozen=task.frozen)
     make_state = states.initialiser(task.build, update, seed=config.seed, frozen=task.frozen)
+    if bundle is not None:
+        start.check(bundle, jax.eval_shape(make_state), task, where=f"bundle {settings.init_from}")
+    stats = _statistics(out, config, data_dir, days, examples, steps, recorded, bundle, task, say)
     layout = states.layout(
         make_state,
         lambda name, shape: placement.parameter_sharding(
@@ -204,7 +206,7 @@ def first_state(run: Run) -> TrainState:
         run.say(f"starting from scratch (seed {run.config.seed})")
         return state
     run.say(f"starting from bundle {run.config.loop.init_from}")
-    return start.put_in(run.start, state, run.task, where=f"bundle {run.config.loop.init_from}")
+    return start.put_in(run.start, state, run.task)
 
 
 def gather(run: Run, tree: Any) -> Any:

@@ -56,34 +56,36 @@ def keeps_statistics(start: Any, task: Task) -> bool:
     return start is not None and start.kind != task.kind
 
 
-def put_in(start: Any, state: TrainState, task: Task, *, where: str) -> TrainState:
-    """The state with parameters taken from a bundle.
-
-    Raises:
-        CheckpointError: a parameter is missing, left over or of another shape.
-    """
-    given = states.named_leaves(states.split(start.model)[1])
-    own = states.named_leaves((state.params, state.buffers))
-    wanted = {_plain(name): leaf for name, leaf in own.items()}
+def check(start: Any, state: TrainState, task: Task, *, where: str) -> None:
+    """Raises CheckpointError when a parameter is missing, left over or of another shape; shapes suffice."""
+    given, own = _given(start, task), _own(state)
     if start.kind != task.kind:
-        prefixes = task.starts_from[start.kind]
-        given = {n: leaf for n, leaf in given.items() if n.split(".")[0] in prefixes}
-        asked = {n: leaf for n, leaf in wanted.items() if n.split(".")[0] in prefixes}
+        asked = {n: leaf for n, leaf in own.items() if n.split(".")[0] in task.starts_from[start.kind]}
     else:
         trained = set(states.named_leaves(state.params))
-        asked = {n: leaf for n, leaf in wanted.items() if n in trained or n in given}
+        asked = {n: leaf for n, leaf in own.items() if n in trained or n in given}
     states.check_same_shapes(given, asked, where=where)
+
+
+def _given(start: Any, task: Task) -> dict[str, Any]:
+    """Parameters taken from a bundle, by name."""
+    found = states.named_leaves(states.split(start.model)[1])
+    if start.kind == task.kind:
+        return found
+    return {n: leaf for n, leaf in found.items() if n.split(".")[0] in task.starts_from[start.kind]}
+
+
+def _own(state: TrainState) -> dict[str, Any]:
+    return states.named_leaves(state.params) | states.named_leaves(state.buffers)
+
+
+def put_in(start: Any, state: TrainState, task: Task) -> TrainState:
+    """The state with parameters taken from a bundle that was checked."""
+    given = _given(start, task)
     # A copy: the first step donates its state, and the bundle's model belongs to the caller.
     filled = {
-        name: jax.device_put(given[_plain(name)], leaf.sharding, may_alias=False)
-        if _plain(name) in given
-        else leaf
-        for name, leaf in own.items()
+        name: jax.device_put(given[name], leaf.sharding, may_alias=False) if name in given else leaf
+        for name, leaf in _own(state).items()
     }
-    params, buffers = states.unflatten(filled, (state.params, state.buffers))
+    params, buffers = (states.unflatten(filled, part) for part in (state.params, state.buffers))
     return dataclasses.replace(state, params=params, buffers=buffers)
-
-
-def _plain(name: str) -> str:
-    """Without the number of its part in (params, buffers)."""
-    return name.split(".", 1)[1]

@@ -37,7 +37,7 @@ class LSM2Imputer:
     name = "lsm2"
 
     def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
-        _check_kind(self, bundle, "lsm2")
+        _check(self, bundle, "lsm2", batch_size)
         self.bundle = bundle
         self.batch_size = batch_size
         self.clip = clip
@@ -58,9 +58,9 @@ class LSM2Imputer:
             MethodError: the time axis is not a whole number of the model's examples (days, or weeks).
         """
         minutes = self.bundle.config.minutes
+        if np.ndim(data) != 3 or data.shape[1] != channels.N_CHANNELS or data.shape[2] % minutes:
+            raise MethodError(f"LSM2Imputer: expected (batch, 19, k·{minutes}) values, got {np.shape(data)}")
         count, n_channels, time = data.shape
-        if n_channels != channels.N_CHANNELS or time % minutes:
-            raise MethodError(f"LSM2Imputer: expected (batch, 19, k·{minutes}) values, got {data.shape}")
         target = np.asarray(target_mask, bool)
         days = _cut(_hidden(data, observed_mask, target), minutes)
         filled = _fill(
@@ -83,7 +83,7 @@ class LSM2SparseImputer:
     name = "lsm2_sparse"
 
     def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
-        _check_kind(self, bundle, "lsm2_sparse")
+        _check(self, bundle, "lsm2_sparse", batch_size)
         self.bundle = bundle
         self.batch_size = batch_size
         self.clip = clip
@@ -135,7 +135,9 @@ class LSM2SparseImputer:
         return _written(filled[..., filled.shape[-1] - time :], data, target, clip=self.clip)
 
 
-def _check_kind(imputer: object, bundle: Bundle, kind: str) -> None:
+def _check(imputer: object, bundle: Bundle, kind: str, batch_size: int) -> None:
+    if batch_size < 1:
+        raise MethodError(f"batch_size: must be at least 1, got {batch_size}")
     if bundle.kind != kind:
         raise MethodError(
             f"{type(imputer).__name__}: expected a bundle of kind {kind!r}, got {bundle.kind!r}"
@@ -155,7 +157,10 @@ def _offsets(day_offsets: np.ndarray | None, count: int, n_days: int) -> Int[np.
 
 
 def _hidden(data: np.ndarray, observed: np.ndarray, target: Bool[np.ndarray, "..."]) -> np.ndarray:
-    """What may be read: observed and not a target; NaN elsewhere."""
+    """What may be read: observed and not a target; NaN elsewhere. Raises MethodError on another shape."""
+    for name, mask in (("observed_mask", observed), ("target_mask", target)):
+        if np.shape(mask) != data.shape:
+            raise MethodError(f"{name}: expected the shape of the data {data.shape}, got {np.shape(mask)}")
     return np.where(np.asarray(observed, bool) & ~target, data, np.nan).astype(np.float32)
 
 
