@@ -182,5 +182,8 @@ def test_impossible_description(saved, changes, words):
 def test_not_a_bundle(tmp_path):
     one_line(tmp_path / "nowhere", "nowhere: not a bundle (no bundle.json)")
     one_line(tmp_path, "not a bundle")
+    (tmp_path / "run" / "bundle").mkdir(parents=True)
+    (tmp_path / "run" / "bundle" / "bundle.json").write_text("{}")
+    one_line(tmp_path / "run", "did you mean", "bundle?")
     (tmp_path / "file").write_text("")
     one_line(tmp_path / "file", "file")

@@ -158,6 +158,12 @@ def test_what_does_not_fit_is_refused(bundle, imputer):
         imputer.impute(data[..., :1000], observed[..., :1000], target[..., :1000])
     with pytest.raises(MethodError, match=r"got \(1, 7, 1440\)"):
         imputer.impute(data[:, :7], observed[:, :7], target[:, :7])
+    with pytest.raises(MethodError, match=r"observed_mask: expected the shape of the data \(1, 19, 1440\)"):
+        imputer.impute(data, observed[..., :100], target)
+    with pytest.raises(MethodError, match="batch_size: must be at least 1, got 0"):
+        LSM2Imputer(bundle, batch_size=0)
+    with pytest.raises(MethodError, match=r"embed: expected \(example, 19, 1440\) values, got \(19, 1440\)"):
+        pretrained.Pretrained(bundle).embed(data[0])
     with pytest.raises(MethodError, match="expected a bundle of kind 'lsm2', got 'other'"):
         LSM2Imputer(bundles.Bundle("other", SMALL, bundle.model, STATS))
 

@@ -226,6 +226,7 @@ def test_a_bundle_of_another_size_is_named(store, tmp_path):
         CheckpointError, match=r"bundle earlier: down.bias has shape \(16,\), the model needs \(8,\)"
     ):
         run(store, tmp_path / "run", bundles=bundles_of(16)[0], init_from="earlier")
+    assert not (tmp_path / "run").exists()  # the corrected command is not refused for what never ran
 
 
 def test_a_checkpoint_of_another_size_is_named(store, tmp_path):
