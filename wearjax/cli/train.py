@@ -20,8 +20,9 @@ def pretrain(
     multi_host: bool = False,
     force: Force = False,
 ) -> Callable[[list[str]], None]:
-    """Pretrain a model. Run the same command again to resume; any field of the configuration can be set by its
-    dotted name, e.g. `--loop.steps 1000 --model.encoder-depth 4`.
+    """Pretrain a model, or go on with it: the same command again resumes.
+
+    Any field of the configuration can be set by its dotted name, e.g. `--loop.steps 1000 --model.encoder-depth 4`.
 
     Args:
         config: a Python file with `get_config()`, or the name of a shipped configuration.
