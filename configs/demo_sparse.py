@@ -4,27 +4,17 @@ Run the demonstration first, then `wearjax pretrain demo_sparse --data wearjax-d
 wearjax-demo/run/bundle`.
 """
 
+import dataclasses
+
 from wearjax.models.lsm2_sparse import LSM2SparseConfig
-from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig
+from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig, load_config
 
 
 def get_config() -> PretrainConfig:
     return PretrainConfig(
         name="demo_sparse",
         data=DataConfig(batch_size=2),
-        model=LSM2SparseConfig(
-            patch=30,
-            encoder_dim=64,
-            encoder_depth=1,
-            encoder_heads=2,
-            decoder_dim=64,
-            decoder_depth=2,
-            decoder_heads=2,
-            dropout=0.0,
-            binary_weight=4.0,
-            position_period=50.0,
-            start="local",
-        ),
+        model=LSM2SparseConfig(**dataclasses.asdict(load_config("demo").model) | {"decoder_depth": 2}),
         optimizer=OptimizerConfig(learning_rate=1.5e-3),
         loop=LoopConfig(
             steps=800, log_every=50, validate_every=200, validation_examples=16, checkpoint_every=200

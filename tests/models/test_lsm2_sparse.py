@@ -99,7 +99,7 @@ def test_the_published_model_has_the_size_that_its_shapes_give():
     daily = named(nnx.eval_shape(lambda: lsm2.LSM2(lsm2.LSM2Config(), rngs=nnx.Rngs(0))))
     shared = {path for path in own if path[0] not in ("decoder_local", "decoder_cross", "decoder_norm")}
     assert shared == {path for path in daily if path[0] != "decoder"}
-    assert shared == {path for path in own if lsm2_sparse.from_daily(path)}
+    assert shared == {path for path in own if path[0] in lsm2_sparse.FROM_DAILY}
     assert all(own[path] == daily[path] for path in shared)
 
 

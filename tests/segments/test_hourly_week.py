@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from wearjax.errors import ConfigError
-from wearjax.segments import hourly_week
+from wearjax.segments import hourly_week, seven_days
 
 FIRST = dt.date(2020, 2, 25)  # a leap day lies in the first week
 
@@ -62,7 +62,7 @@ def test_published_rule():
     # the third week has four days only, the fourth ends a day before it is whole
     assert [str(day) for day in start] == [iso(0), iso(7)]
     assert window[1].tolist() == [7, 8, 9, 10, -1, 11, -1]
-    assert hourly_week.first_positions(window).tolist() == [0, 7]
+    assert seven_days.first_positions(window).tolist() == [0, 7]
     assert len(hourly_week.weeks(["p"] * 14, [iso(o) for o in range(14)], stride=1)[0]) == 8
 
 

@@ -13,7 +13,7 @@ from wearjax.days import hourly
 from wearjax.days.normalization import STD_MIN, NormalizationStats
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
-from wearjax.segments import hourly_week
+from wearjax.segments import hourly_week, seven_days
 
 _DAYS_AT_ONCE = 64
 _WEEK_CHOICE = 0x7765656B  # a random stream of its own: the order of the participants has (seed, epoch)
@@ -42,7 +42,7 @@ def weeks_of(
     """Weeks of the given days, whose hours are known, and the participant of each."""
     participants = np.asarray([str(days.participants[i]) for i in indices])
     cut, _ = hourly_week.weeks(participants.tolist(), [str(days.dates[i]) for i in indices])
-    owners = participants[hourly_week.first_positions(cut)] if len(cut) else participants[:0]
+    owners = participants[seven_days.first_positions(cut)] if len(cut) else participants[:0]
     return hourly_week.gather(hours, cut), owners
 
 

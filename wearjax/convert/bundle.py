@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def describe(bundle: Bundle) -> dict[str, Any]:
         "format": FORMAT,
         "kind": bundle.kind,
         "config": configs.to_dict(bundle.config),
-        "parameters": sum(array.size for array in _parameters(bundle.model).values()),
+        "parameters": sum(array.size for array in parameters(bundle.model).values()),
         "normalization": json.loads(bundle.stats.to_json()),
         "versions": {"wearjax": wearjax.__version__, "jax": jax.__version__, "flax": flax.__version__},
     }
@@ -69,7 +70,7 @@ def save_bundle(
     try:
         temporary.mkdir(parents=True)
         bundle = Bundle(kind, config, model, stats)
-        np.savez(temporary / "weights.npz", **_parameters(model))  # type: ignore[arg-type]
+        np.savez(temporary / "weights.npz", **parameters(model))  # type: ignore[arg-type]
         (temporary / "bundle.json").write_text(json.dumps(describe(bundle), indent=1) + "\n")
         temporary.rename(path)
     finally:
@@ -111,7 +112,7 @@ def _read_facts(path: Path) -> dict[str, Any]:
 
 
 def _with_weights(file: Path, architecture: registry.Architecture, config: Any) -> nnx.Module:
-    graph, abstract = nnx.split(nnx.eval_shape(lambda: architecture.build(config, rngs=nnx.Rngs(0))))
+    graph, abstract = _shapes(architecture, config)
     wanted = dict(_flat(abstract))
     try:
         with np.load(file, allow_pickle=False) as stored:
@@ -129,14 +130,28 @@ def _with_weights(file: Path, architecture: registry.Architecture, config: Any) 
             )
     if extra := sorted(found.keys() - wanted.keys()):
         raise CheckpointError(f"{file}: parameter {extra[0]} has no place in the model")
+    return _filled(graph, abstract, found)
+
+
+def build(architecture: registry.Architecture, config: Any, arrays: Mapping[str, np.ndarray]) -> nnx.Module:
+    """The model with its arrays taken by dotted name; their shapes are the caller's to check."""
+    return _filled(*_shapes(architecture, config), arrays)
+
+
+def _shapes(architecture: registry.Architecture, config: Any) -> tuple[nnx.GraphDef, nnx.State]:
+    return nnx.split(nnx.eval_shape(lambda: architecture.build(config, rngs=nnx.Rngs(0))))
+
+
+def _filled(graph: nnx.GraphDef, abstract: nnx.State, arrays: Mapping[str, np.ndarray]) -> nnx.Module:
     filled = [
-        (path, leaf.replace(jax.numpy.asarray(found[_name(path)])))
+        (path, leaf.replace(jax.numpy.asarray(arrays[_name(path)])))
         for path, leaf in nnx.to_flat_state(abstract)
     ]
     return nnx.merge(graph, nnx.from_flat_state(filled))
 
 
-def _parameters(model: nnx.Module) -> dict[str, np.ndarray]:
+def parameters(model: nnx.Module) -> dict[str, np.ndarray]:
+    """Arrays of a model by dotted name."""
     return {name: np.asarray(leaf[...]) for name, leaf in _flat(nnx.state(model, nnx.Param))}
 
 

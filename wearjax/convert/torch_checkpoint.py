@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
 
 from wearjax.convert import bundle as bundles
 from wearjax.convert import torch_layout, torch_sizes
@@ -86,7 +85,7 @@ def import_torch(
         config = _config(kind, weights, checkpoint, manifest)
         torch_sizes.check(kind, config, weights)
         params = torch_layout.to_flax(kind, weights)
-        model = _model(kind, config, params)
+        model = bundles.build(registry.get(kind), config, params)
     except (CheckpointError, ConfigError) as error:
         raise CheckpointError(f"{file}: {error}") from None
     left = len(checkpoint.state_dict) - len(weights)
@@ -115,7 +114,7 @@ def export_torch(
     bundle = bundles.load_bundle(bundle_path)
     try:
         settings = torch_sizes.hyper_parameters(bundle.kind, bundle.config)
-        weights = torch_layout.to_torch(bundle.kind, _parameters(bundle.model))
+        weights = torch_layout.to_torch(bundle.kind, bundles.parameters(bundle.model))
     except CheckpointError as error:
         raise CheckpointError(f"{bundle_path}: {error}") from None
     state_dict = {torch_layout.PREFIX + name: np.ascontiguousarray(w) for name, w in weights.items()}
@@ -153,21 +152,6 @@ def _extra(name: str) -> Any:
         raise CheckpointError(
             f"{name} is needed for PyTorch checkpoints; install it with: pip install 'wearjax[convert]'"
         ) from None
-
-
-def _parameters(model: nnx.Module) -> dict[str, np.ndarray]:
-    flat = nnx.to_flat_state(nnx.state(model, nnx.Param))
-    return {".".join(map(str, path)): np.asarray(leaf[...]) for path, leaf in flat}
-
-
-def _model(kind: str, config: Any, params: Mapping[str, np.ndarray]) -> nnx.Module:
-    build = registry.get(kind).build
-    graph, abstract = nnx.split(nnx.eval_shape(lambda: build(config, rngs=nnx.Rngs(0))))
-    filled = [
-        (path, leaf.replace(jnp.asarray(params[".".join(map(str, path))])))
-        for path, leaf in nnx.to_flat_state(abstract)
-    ]
-    return nnx.merge(graph, nnx.from_flat_state(filled))
 
 
 def _config(kind: str, weights: torch_layout.Weights, checkpoint: Checkpoint, manifest: Mapping) -> Any:

@@ -73,11 +73,6 @@ def frozen(path: tuple) -> bool:
     return _root(path) in FROZEN
 
 
-def from_daily(path: tuple) -> bool:
-    """Whether a parameter starts as that of the same name in a daily model."""
-    return _root(path) in FROM_DAILY
-
-
 def to_windows(x: Shaped[Array, "B day CP *rest"], n_windows: int) -> Shaped[Array, "B*window day*C*p *rest"]:
     """Tokens of a window of all days as one sequence: day, then channel, then place within the window."""
     batch, days, tokens, *rest = x.shape

@@ -14,12 +14,13 @@ from jaxtyping import Float32, Int64
 from wearjax.channels import HOURS_PER_DAY, N_CHANNELS
 from wearjax.days import hourly
 from wearjax.errors import ConfigError
+from wearjax.segments import seven_days
 
-N_DAYS = 7
+N_DAYS = seven_days.N_DAYS
 MIN_DAYS = 5
 STRIDE = 7
 MIN_HOURS = 12  # hours with any measured channel that make a day of a week count as valid
-ABSENT = -1
+ABSENT = seven_days.PADDING
 
 
 def weeks(
@@ -75,12 +76,6 @@ def _weeks_of_one(offsets, own, stride: int, min_days: int):
     window = calendar[starts[:, None] + np.arange(N_DAYS)]
     enough = (window != ABSENT).sum(axis=1) >= min_days
     return window[enough], starts[enough]
-
-
-def first_positions(week: Int64[np.ndarray, "week 7"]) -> Int64[np.ndarray, "week"]:
-    """Position of the first day of each week that exists, which tells its participant."""
-    first = np.argmax(week != ABSENT, axis=1)
-    return np.take_along_axis(week, first[:, None], axis=1)[:, 0]
 
 
 def gather(

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,10 @@ def prepare(
         f"{mesh.devices.flat[0].platform} device(s)"
     )
     validation, validation_batch = _validation_items(config, n_validation, shares)
-    make_step = _step_maker(config, blueprint, update, schedule)
+    make_step = partial(
+        step.train_step, blueprint, optimizer=update, schedule=schedule,
+        seed=config.seed, accumulate=settings.accumulate,
+    )  # fmt: skip
     return Run(
         config, out, task, examples, stats, bundle, steps, validation, validation_batch, blueprint,
         make_state, mesh, layout, _strategy(config, task, stats, mesh, layout, make_step),
@@ -122,16 +126,6 @@ def _open_folder(out: Path, config: PretrainConfig, force: bool) -> dict[str, An
     return recorded if devices.is_lead() else run_folder.open_run(out, values, force=False)
 
 
-def _step_maker(config: PretrainConfig, blueprint, update, schedule) -> Callable[..., strategy.Step]:
-    def make(objective: Any, axis_name: str | None = None) -> strategy.Step:
-        return step.train_step(
-            blueprint, objective, update, schedule,
-            seed=config.seed, accumulate=config.loop.accumulate, axis_name=axis_name,
-        )  # fmt: skip
-
-    return make
-
-
 def _strategy(
     config: PretrainConfig, task: Task, stats: NormalizationStats, mesh: Mesh, layout: TrainState, make_step
 ) -> strategy.Strategy:
@@ -139,7 +133,7 @@ def _strategy(
         if "axis_name" not in inspect.signature(task.objective).parameters:
             raise ConfigError(f"loop.strategy: the objective of a {task.kind} runs under jit only")
         objective = task.objective(stats, axis_name=strategy.AXIS)
-        return strategy.Pmap(make_step(objective, strategy.AXIS), mesh=mesh)
+        return strategy.Pmap(make_step(objective, axis_name=strategy.AXIS), mesh=mesh)
     return strategy.Jit(make_step(task.objective(stats)), mesh=mesh, layout=layout)
 
 

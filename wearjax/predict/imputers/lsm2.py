@@ -22,7 +22,26 @@ _LOWEST, _HIGHEST = (
 )
 
 
-class LSM2Imputer:
+class _TrainedImputer:
+    """A bundle of the kind of `name`, and its forward pass compiled."""
+
+    name: str
+
+    def __init__(self, bundle: Bundle, reconstruct: Callable[..., Array], batch_size: int, clip: bool):
+        if batch_size < 1:
+            raise MethodError(f"batch_size: must be at least 1, got {batch_size}")
+        if bundle.kind != self.name:
+            raise MethodError(
+                f"{type(self).__name__}: expected a bundle of kind {self.name!r}, got {bundle.kind!r}"
+            )
+        self.bundle = bundle
+        self.batch_size = batch_size
+        self.clip = clip
+        graph, state = nnx.split(bundle.model)
+        self._reconstruct = partial(jax.jit(partial(reconstruct, graph, bundle.stats)), state)
+
+
+class LSM2Imputer(_TrainedImputer):
     """Satisfies the imputer contract for models of single days and of whole weeks.
 
     Windows of several days are imputed day by day by a daily model, and whole by a weekly one.
@@ -37,12 +56,7 @@ class LSM2Imputer:
     name = "lsm2"
 
     def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
-        _check(self, bundle, "lsm2", batch_size)
-        self.bundle = bundle
-        self.batch_size = batch_size
-        self.clip = clip
-        graph, self._state = nnx.split(bundle.model)
-        self._reconstruct = jax.jit(partial(_reconstruct, graph, bundle.stats))
+        super().__init__(bundle, _reconstruct, batch_size, clip)
 
     def impute(
         self,
@@ -64,14 +78,14 @@ class LSM2Imputer:
         target = np.asarray(target_mask, bool)
         days = _cut(_hidden(data, observed_mask, target), minutes)
         filled = _fill(
-            lambda *batch: self._reconstruct(self._state, *batch), (days,), (np.nan,),
+            self._reconstruct, (days,), (np.nan,),
             target=_cut(target, minutes), batch_size=self.batch_size,
         )  # fmt: skip
         back = filled.reshape(count, time // minutes, n_channels, minutes).swapaxes(1, 2).reshape(data.shape)
         return _written(back, data, target, clip=self.clip)
 
 
-class LSM2SparseImputer:
+class LSM2SparseImputer(_TrainedImputer):
     """Satisfies the imputer contract; the days of a window are imputed together.
 
     Args:
@@ -83,12 +97,7 @@ class LSM2SparseImputer:
     name = "lsm2_sparse"
 
     def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
-        _check(self, bundle, "lsm2_sparse", batch_size)
-        self.bundle = bundle
-        self.batch_size = batch_size
-        self.clip = clip
-        graph, self._state = nnx.split(bundle.model)
-        self._reconstruct = jax.jit(partial(_reconstruct_window, graph, bundle.stats))
+        super().__init__(bundle, _reconstruct_window, batch_size, clip)
 
     def impute(
         self,
@@ -129,19 +138,10 @@ class LSM2SparseImputer:
         before = [(0, 0), (0, 0), (config.n_days * config.minutes - time, 0)]
         windows = np.pad(hidden, before, constant_values=np.nan)
         filled = _fill(
-            lambda *batch: self._reconstruct(self._state, *batch), (windows, offsets, np.ones(count, bool)),
+            self._reconstruct, (windows, offsets, np.ones(count, bool)),
             (np.nan, seven_days.PADDING, False), target=target, batch_size=self.batch_size,
         )  # fmt: skip
         return _written(filled[..., filled.shape[-1] - time :], data, target, clip=self.clip)
-
-
-def _check(imputer: object, bundle: Bundle, kind: str, batch_size: int) -> None:
-    if batch_size < 1:
-        raise MethodError(f"batch_size: must be at least 1, got {batch_size}")
-    if bundle.kind != kind:
-        raise MethodError(
-            f"{type(imputer).__name__}: expected a bundle of kind {kind!r}, got {bundle.kind!r}"
-        )
 
 
 def _offsets(day_offsets: np.ndarray | None, count: int, n_days: int) -> Int[np.ndarray, "batch day"]:
