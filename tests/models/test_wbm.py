@@ -178,8 +178,28 @@ def test_flops_follow_the_matrix_products():
     tokens = jax.ShapeDtypeStruct((2, config.hours, 38), jnp.float32)
     lowered = jax.jit(lambda s, t: nnx.merge(graph, s).encode(t)).lower(state, tokens)
     counted = lowered.cost_analysis()["flops"] / 2
-    assert 0.7 < wbm.training_flops(config) / 3 / counted <= 1.02
-    assert wbm.training_flops(wbm.WBMConfig()) == pytest.approx(7.27e9, rel=0.01)
+    assert 0.7 < wbm.forward_flops(config) / counted <= 1.02
+    assert wbm.training_flops(dataclasses.replace(config, dropout=0.0)) == 3 * wbm.forward_flops(config)
+    once, twice = (wbm.forward_flops(config, views=n) for n in (1, 2))
+    tokens = jax.ShapeDtypeStruct((1, config.hours, 38), jnp.float32)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 2))
+    encode = lambda s, t, k: nnx.merge(graph, s).contextual(t, keys=k)  # noqa: E731
+    both = jax.jit(encode).lower(state, tokens, keys).cost_analysis()["flops"]
+    assert 1.3 * once < twice < 1.9 * once
+    assert 0.6 < twice / both <= 1.02
+    assert wbm.training_flops(wbm.WBMConfig()) == pytest.approx(1.2e10, rel=0.05)
+
+
+def test_views_share_what_comes_before_the_first_dropout(weights):
+    """Encoding two views of the same tokens at once gives what two encodings give."""
+    graph = outline()[0]
+    tokens = wbm.tokens_of(weeks(), STATS)
+    keys = jax.random.split(jax.random.key(3), 2 * len(tokens))
+    encode = jax.jit(lambda s, t, k: nnx.merge(graph, s).contextual(t, keys=k))
+    together = encode(weights, tokens, keys)
+    apart = encode(weights, jnp.concatenate([tokens, tokens]), keys)
+    np.testing.assert_allclose(together, apart, rtol=1e-5, atol=1e-5)
+    assert np.abs(np.asarray(together[: len(tokens)] - together[len(tokens) :])).max() > 1e-2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from wearjax.cli import data, evaluate, train
+from wearjax.cli import data, evaluate, memory, prediction, train
 from wearjax.cli.output import console
 from wearjax.errors import ConfigError, WearjaxError
 
@@ -25,6 +25,7 @@ VERBS: dict[tuple[str, ...], Callable] = {
     ("convert", "torch"): train.convert_torch,
     ("convert", "flax"): train.convert_flax,
     ("evaluate", "imputation"): evaluate.imputation_track,
+    ("evaluate", "prediction"): prediction.prediction_track,
     ("evaluate", "retrieval"): evaluate.retrieval,
     ("impute",): evaluate.impute,
     ("bench",): evaluate.bench,
@@ -35,6 +36,8 @@ OPEN_ENDED = (
     ("pretrain",),
     ("search",),
 )  # these also take fields of the configuration, --section.field value
+
+TRAINING = {("demo",), ("pretrain",), ("search",), ("bench",)}  # these keep the memory that they free
 
 
 def _help(prefix: tuple[str, ...] = ()) -> None:
@@ -64,6 +67,8 @@ def _run(args: list[str]) -> None:
         return _help(words[:1])
     verb, rest = found
     command, prog = VERBS[verb], "wearjax " + " ".join(verb)
+    if verb in TRAINING:
+        memory.keep_freed()
     if verb in OPEN_ENDED:
         start, overrides = tyro.cli(command, prog=prog, args=rest, return_unknown_args=True)
         return start(overrides)

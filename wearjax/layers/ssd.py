@@ -46,6 +46,7 @@ def ssd(
     *,
     implementation: str = "auto",
     chunk: int | None = None,
+    reverse: bool = False,
 ) -> Float[Array, "B T H P"]:
     """y_t = H_t C_t with H_t = exp(dt_t a) H_{t-1} + dt_t x_t B_t' and no state before the first step.
 
@@ -57,6 +58,7 @@ def ssd(
         b, c: input and output maps of each group; H / G neighbouring heads share one.
         implementation: `auto` chooses by length, see `choose`.
         chunk: steps a chunk of the chunked form; the sequence is padded to a multiple. None: `chunk_size`.
+        reverse: run from the last step to the first, each step at its own place.
 
     Returns: float32.
 
@@ -77,27 +79,68 @@ def ssd(
     inputs = (by_group(x) * dt).astype(x.dtype)
     b, c = jnp.moveaxis(b, 1, 2).astype(x.dtype), jnp.moveaxis(c, 1, 2).astype(x.dtype)
     if implementation == "quadratic":
-        y = _quadratic(inputs, jnp.cumsum(log_decay, axis=-1), b, c)
-    elif implementation == "chunked":
-        y = _chunked(inputs, log_decay, b, c, chunk or chunk_size(length))
+        y = _quadratic(inputs, jax.lax.cumsum(log_decay, axis=3, reverse=reverse), b, c, reverse)
     else:
-        y = _associative(inputs, log_decay, b, c)
+        turned = lambda v, axis: jnp.flip(v, axis) if reverse else v  # noqa: E731
+        arguments = (turned(inputs, 3), turned(log_decay, 3), turned(b, 2), turned(c, 2))
+        chunked = implementation == "chunked"
+        y = _chunked(*arguments, chunk or chunk_size(length)) if chunked else _associative(*arguments)
+        y = turned(y, 3)
     return jnp.moveaxis(y, 3, 1).reshape(batch, length, heads, width)
 
 
 _product = functools.partial(jnp.matmul, preferred_element_type=jnp.float32)
 
 
-def _quadratic(x, cumulative, b, c):
+def _decay(cumulative, causal):
+    """(..., T), mask (T, T) -> (..., T, T): at (t, s) exp(cumulative_t - cumulative_s), zero outside the mask.
+
+    The exponential of a difference: its two factors alone overflow at ordinary step sizes. The mask comes before the
+    exponential, which would overflow outside it.
+    """
+    return jnp.exp(jnp.where(causal, cumulative[..., :, None] - cumulative[..., None, :], -jnp.inf))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _quadratic(x, cumulative, b, c, reverse=False):
     """(..., G, R, T, P), (..., G, R, T), (..., G, T, N) twice -> (..., G, R, T, P).
 
-    The decay from s to t is the exponential of a difference: its two factors alone overflow at ordinary step
-    sizes. The mask comes before the exponential, or the gradient of what it hides would.
+    y = M x with M = decay * (c b'), the latter once a group. The backward pass makes M again, transposed so that no
+    product has to turn it, and needs no sums over gradients of T x T decays: those of the logarithms, over a row or
+    a column of M, are products of vectors that are there anyway, y with its cotangent and x with its gradient.
     """
-    causal = np.tri(x.shape[-2], dtype=bool)
-    decay = jnp.exp(jnp.where(causal, cumulative[..., :, None] - cumulative[..., None, :], -jnp.inf))
-    scores = _product(c, b.swapaxes(-1, -2))[..., None, :, :]  # once a group
-    return _product((scores * decay).astype(x.dtype), x)
+    return _quadratic_forward(x, cumulative, b, c, reverse)[0]
+
+
+def _causal(length, reverse):
+    """At (t, s): whether step s reaches step t."""
+    causal = np.tri(length, dtype=bool)
+    return causal.T if reverse else causal
+
+
+def _quadratic_forward(x, cumulative, b, c, reverse):
+    decay = _decay(cumulative, _causal(x.shape[-2], reverse))
+    scores = _product(c, b.swapaxes(-1, -2))[..., None, :, :]
+    y = _product((scores * decay).astype(x.dtype), x)
+    return y, (x, cumulative, b, c, y)
+
+
+def _quadratic_backward(reverse, saved, cotangent):
+    x, cumulative, b, c, y = saved
+    scores = _product(b, c.swapaxes(-1, -2))[..., None, :, :]
+    decay = _decay(-cumulative, _causal(x.shape[-2], not reverse))
+    d_y = cotangent.astype(x.dtype)
+    d_x = _product((scores * decay).astype(x.dtype), d_y)
+    d_m = _product(x, d_y.swapaxes(-1, -2))
+    # heads one by one: as a product with a reduction behind it, CPUs run this several times slower
+    heads = [d_m[..., r, :, :] * decay[..., r, :, :] for r in range(d_m.shape[-3])]
+    d_scores = functools.reduce(jnp.add, heads).astype(x.dtype)
+    d_cumulative = (cotangent * y).sum(axis=-1) - (x * d_x).sum(axis=-1)
+    d_b, d_c = _product(d_scores, c), _product(d_scores.swapaxes(-1, -2), b)
+    return d_x.astype(x.dtype), d_cumulative, d_b.astype(b.dtype), d_c.astype(c.dtype)
+
+
+_quadratic.defvjp(_quadratic_forward, _quadratic_backward)
 
 
 def _chunked(x, log_decay, b, c, chunk: int):
@@ -140,15 +183,19 @@ def _associative(x, log_decay, b, c):
 
 
 def causal_conv(
-    x: Float[Array, "B T C"], kernel: Float[Array, "C W"], bias: Float[Array, "C"]
+    x: Float[Array, "B T C"], kernel: Float[Array, "C W"], bias: Float[Array, "C"], *, reverse: bool = False
 ) -> Float[Array, "B T C"]:
     """Each channel filtered along time by its own W taps, the last of which meets the current step.
 
     A sum of W shifted products, which one pass over memory computes; convolutions of this shape are slow on CPUs.
+
+    Args:
+        reverse: the other taps meet later steps, the nearest first, instead of earlier ones.
     """
     length, width = x.shape[1], kernel.shape[1]
-    padded = jnp.pad(x, ((0, 0), (width - 1, 0), (0, 0)))
-    taps = [padded[:, k : k + length] * kernel[:, k].astype(x.dtype) for k in range(width)]
+    padded = jnp.pad(x, ((0, 0), (0, width - 1) if reverse else (width - 1, 0), (0, 0)))
+    first = (lambda k: width - 1 - k) if reverse else (lambda k: k)
+    taps = [padded[:, first(k) : first(k) + length] * kernel[:, k].astype(x.dtype) for k in range(width)]
     return functools.reduce(jnp.add, taps) + bias.astype(x.dtype)
 
 
@@ -182,8 +229,8 @@ class Taps(nnx.Module):
         self.kernel = nnx.Param(draw(n_channels, width))
         self.bias = nnx.Param(draw(n_channels))
 
-    def __call__(self, x: Float[Array, "B T C"]) -> Float[Array, "B T C"]:
-        return causal_conv(x, self.kernel[...], self.bias[...])
+    def __call__(self, x: Float[Array, "B T C"], *, reverse: bool = False) -> Float[Array, "B T C"]:
+        return causal_conv(x, self.kernel[...], self.bias[...], reverse=reverse)
 
 
 class NormWeight(nnx.Module):
@@ -231,43 +278,41 @@ class Mamba2(nnx.Module):
         self.norm = NormWeight(inner)
         self.out_proj = Projection(inner, dim, dtype=dtype, rngs=rngs)
 
-    def scan_inputs(self, u: Float[Array, "B T D"]) -> tuple[Array, tuple[Array, ...]]:
-        """The gate (B, T, inner), and the arguments x, dt, a, b, c of `ssd`."""
+    def hidden(self, u: Float[Array, "B T D"], *, reverse: bool = False) -> Float[Array, "B T E"]:
+        """The inner features before the output projection: scan, skip, gate and norm."""
         batch, length, _ = u.shape
         inner, state = self.inner, self.d_state
         gate, mixed, dt = jax.lax.split(self.in_proj(u), (inner, inner + 2 * state, self.n_heads), axis=2)
-        mixed = jax.nn.silu(self.conv1d(mixed))
+        mixed = jax.nn.silu(self.conv1d(mixed, reverse=reverse))
         x, b, c = jax.lax.split(mixed, (inner, state, state), axis=2)
         dt = jax.nn.softplus(dt.astype(jnp.float32) + self.dt_bias[...])
         x = x.reshape(batch, length, self.n_heads, -1)
-        return gate, (x, dt, -jnp.exp(self.A_log[...]), b[:, :, None], c[:, :, None])
-
-    def finish(
-        self, y: Float[Array, "B T H P"], x: Float[Array, "B T H P"], gate: Float[Array, "B T E"]
-    ) -> Float[Array, "B T D"]:
-        """Skip, gate, norm and output projection of what `ssd` returned."""
+        y = ssd(
+            x, dt, -jnp.exp(self.A_log[...]), b[:, :, None], c[:, :, None],
+            implementation=self.implementation, reverse=reverse,
+        )  # fmt: skip
         y = (y + self.D[...][:, None] * x).reshape(gate.shape)
-        return self.out_proj(gated_rms_norm(y, gate, self.norm.weight[...]))
+        return gated_rms_norm(y, gate, self.norm.weight[...])
 
-    def __call__(self, u: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        gate, arguments = self.scan_inputs(u)
-        return self.finish(ssd(*arguments, implementation=self.implementation), arguments[0], gate)
+    def __call__(self, u: Float[Array, "B T D"], *, reverse: bool = False) -> Float[Array, "B T D"]:
+        """Features of every step from it and those before it, or with `reverse` those after it."""
+        return self.out_proj(self.hidden(u, reverse=reverse))
 
 
 def both_directions(
-    forward: Mamba2, backward: Mamba2, u: Float[Array, "B T D"]
-) -> tuple[Float[Array, "B T D"], Float[Array, "B T D"]]:
-    """`forward` over u, and `backward` over u from its end to its start, laid back in order of time.
+    forward: Mamba2, backward: Mamba2, merge: linear.Linear, u: Float[Array, "B T D"]
+) -> Float[Array, "B T O"]:
+    """`merge` of [forward(u) ‖ backward(u) in reverse].
 
-    Both scans run as one, the directions as two groups of heads.
+    No nonlinearity stands between the output projections and `merge`, so their kernels are multiplied first: one
+    product over the steps where there were two.
     """
-    gates, arguments = zip(
-        *(m.scan_inputs(v) for m, v in ((forward, u), (backward, u[:, ::-1]))), strict=True
-    )
-    x, dt, a, b, c = (
-        jnp.concatenate(pair, axis=0 if pair[0].ndim == 1 else 2) for pair in zip(*arguments, strict=True)
-    )
-    y = ssd(x, dt, a, b, c, implementation=forward.implementation)
-    halves = jnp.split(y, 2, axis=2)
-    ahead = forward.finish(halves[0], arguments[0][0], gates[0])
-    return ahead, backward.finish(halves[1], arguments[1][0], gates[1])[:, ::-1]
+    kernels = jnp.split(merge.kernel[...], 2)
+    joined = [
+        jnp.matmul(mixer.out_proj.kernel[...], kernel, precision=jax.lax.Precision.HIGHEST)
+        for mixer, kernel in zip((forward, backward), kernels, strict=True)
+    ]
+    ahead = linear.affine(forward.hidden(u).astype(merge.dtype), joined[0], merge.bias[...], merge.dtype)
+    no_bias = jnp.zeros_like(merge.bias[...])
+    back = backward.hidden(u, reverse=True).astype(merge.dtype)
+    return ahead + linear.affine(back, joined[1], no_bias, merge.dtype)

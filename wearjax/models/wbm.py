@@ -164,9 +164,12 @@ class Block(nnx.Module):
         self.dropout_rate = config.dropout
 
     def __call__(
-        self, x: Float[Array, "B T D"], *, stream: dropout.WordStream | None = None
-    ) -> Float[Array, "B T D"]:
-        mixed = self.proj(jnp.concatenate(ssd.both_directions(self.fwd, self.bwd, x), axis=-1))
+        self, x: Float[Array, "B T D"], *, views: int = 1, stream: dropout.WordStream | None = None
+    ) -> Float[Array, "views*B T D"]:
+        """Features of every step; with several `views`, of as many copies of x, which dropout makes different."""
+        mixed = ssd.both_directions(self.fwd, self.bwd, self.proj, x)
+        if views > 1:  # nothing random has happened yet
+            x, mixed = (jnp.concatenate([v] * views) for v in (x, mixed))
         x = self.norm1(x + dropout.dropout(mixed, rate=self.dropout_rate, stream=stream))
         return self.norm2(x + self.ffn(x, stream=stream))
 
@@ -189,31 +192,36 @@ class WBM(nnx.Module):
 
     def contextual(
         self, tokens: Float[Array, "B T 2*C"], *, keys: jax.Array | None = None
-    ) -> Float[Array, "B T D"]:
+    ) -> Float[Array, "views*B T D"]:
         """The vector of every hour; float32.
 
         Args:
             tokens: as `tokens_of` makes them.
-            keys: one dropout key an example; None is evaluation.
+            keys: dropout keys, one an example and view, all examples of the first view first; None is evaluation.
+                What the views have in common, up to the first dropout, is computed once.
         """
         graph, stacked = nnx.split(self.backbone)
 
-        def run(x, layer, words):
+        def run(x, layer, words, views=1):
             stream = None if words is None else dropout.WordStream(words)
-            return nnx.merge(graph, layer)(x, stream=stream)
+            return nnx.merge(graph, layer)(x, views=views, stream=stream)
 
         x = self.tokenizer(tokens).astype(jnp.float32)
         words = self._words(keys, x.shape)
+        views = 1 if keys is None else len(keys) // len(tokens)
         if self.config.scan_layers:
-            return jax.lax.scan(lambda x, xs: (run(x, *xs), None), x, (stacked, words))[0]
+            first = jax.tree.map(lambda leaf: leaf[0], (stacked, words))
+            x = run(x, *first, views)
+            rest = jax.tree.map(lambda leaf: leaf[1:], (stacked, words))
+            return jax.lax.scan(lambda x, xs: (run(x, *xs), None), x, rest)[0]
         for index, layer in enumerate(blocks.unstack(stacked, self.config.depth)):
-            x = run(x, layer, None if words is None else words[index])
+            x = run(x, layer, None if words is None else words[index], views if index == 0 else 1)
         return x
 
     def _words(self, keys, shape) -> UInt32[Array, "depth B n"] | None:
         if keys is None or self.config.dropout == 0.0:
             return None
-        batch, length, dim = shape
+        batch, (_, length, dim) = len(keys), shape
         n = 3 * length + dim * (
             2 + self.config.ffn_ratio
         )  # rows and columns of the three dropouts of a block
@@ -239,16 +247,26 @@ class WBM(nnx.Module):
         return self.encode(tokens_of(values, stats))
 
 
-def training_flops(config: WBMConfig) -> int:
-    """FLOP of one example's forward and backward pass, of the matrix products alone.
+def forward_flops(config: WBMConfig, *, views: int = 1) -> int:
+    """FLOP of encoding and projecting a week, of the matrix products alone.
 
     The scan counts in its quadratic form with all T x T pairs, as that form runs them, whatever the form chosen.
+
+    Args:
+        views: how often it is encoded; tokens and first mixers are made once.
     """
     steps, dim, inner, state = config.hours, config.dim, config.inner, config.d_state
     heads = inner // config.headdim
     mixer = dim * (2 * inner + 2 * state + heads) + inner * dim + config.d_conv * (inner + 2 * state)
     mixer += steps * (state + inner)  # C B' once, then the product with x of each head
-    block = 2 * mixer + 2 * dim * dim + 2 * config.ffn_ratio * dim * dim
+    ffn = 2 * config.ffn_ratio * dim * dim
     tokenizer = config.in_dim * config.tokenizer_hidden + config.tokenizer_hidden * dim
-    forward = 2 * steps * (tokenizer + config.depth * block) + 2 * dim * config.projection_dim
-    return (1 + BACKWARD) * forward
+    once = tokenizer + 2 * mixer
+    again = config.depth * ffn + (config.depth - 1) * 2 * mixer
+    return 2 * steps * (once + views * again) + 2 * views * dim * config.projection_dim
+
+
+def training_flops(config: WBMConfig) -> int:
+    """FLOP of one week's share of a training step: forward and backward pass of two views, which are encoded apart
+    only if there is dropout."""
+    return (1 + BACKWARD) * forward_flops(config, views=2 if config.dropout > 0 else 1)

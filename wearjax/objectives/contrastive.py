@@ -137,8 +137,7 @@ class WeekContrast:
         words = dropout.draw_words(hours_key, 2 * length).reshape(batch, 2, length)
         keep = words >= dropout.threshold(model.config.token_drop)
         if train and model.config.dropout > 0.0:
-            both = jnp.concatenate([tokens, tokens])
-            encoded = jnp.split(model.contextual(both, keys=jnp.concatenate(dropout_keys)), 2)
+            encoded = jnp.split(model.contextual(tokens, keys=jnp.concatenate(dropout_keys)), 2)
         else:
             encoded = [model.contextual(tokens)] * 2
         return [wbm.pool(z, keep[:, i]) for i, z in enumerate(encoded)]

@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from wearjax.batches import placement
+from wearjax.train import host
 from wearjax.train.state import TrainState
 from wearjax.train.step import Batch, Metrics
 
@@ -57,6 +58,7 @@ class Jit:
             in_shardings=(layout, self._batch),
             out_shardings=(layout, placement.replicated(mesh)),
             donate_argnums=0,
+            compiler_options=host.compiler_options(mesh.devices.flat[0].platform),
         )
 
     def begin(self, state: TrainState) -> TrainState:
