@@ -1,0 +1,1 @@
+"""Language models: endpoint client with answer cache, renderings, sandboxed Python, and the zero-shot probes."""
