@@ -114,11 +114,11 @@ def check_pair_variant(table: ErrorTable, options: dict, spec: dict) -> None:
 
 
 def check_fair_draws(scores: list, spec: dict) -> None:
+    summary = ("n_tasks", "mean", "se", "n_boot", "point")
     own = aggregation.score_rows(
-        scores, "fair_skill", "n_tasks", "mean", "se", "n_boot", "point", "ci_lo", "ci_hi"
+        scores, "fair_skill", *summary, "ci_lo", "ci_hi", "percentile_lo", "percentile_hi"
     )
-    columns = ("n_tasks", "mean", "se", "n_boot", "point", "bca_lo", "bca_hi")
-    aggregation.compare(own, spec, 2, *columns, **DRAWN)
+    aggregation.compare(own, spec, 2, *summary, "bca_lo", "bca_hi", "ci_lo", "ci_hi", **DRAWN)
 
 
 @harness.checks("imputation_scoring")

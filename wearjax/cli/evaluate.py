@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
 from wearjax.cli.output import Bar, Force, PathArgument, console, print_rows
 from wearjax.errors import ConfigError
+
+# Names of `wearjax.predict.imputers.baselines`, which help should not have to import.
+BASELINES = (
+    "mean", "mode", "linear", "locf", "temporal_mean", "temporal_mode",
+    "personalized_mean", "personalized_mode", "personalized_temporal_mean",
+)  # fmt: skip
 
 
 def demo(*, out: Path = Path("wearjax-demo"), steps: int | None = None, force: Force = False) -> None:
@@ -33,56 +39,74 @@ def imputation_track(
     *,
     out: Path,
     bundle: tuple[Path, ...] = (),
-    methods: tuple[str, ...] = ("mean", "mode", "linear", "locf", "temporal_mean", "temporal_mode"),
+    method: tuple[str, ...] = (),
+    methods: tuple[str, ...] = BASELINES,
     scenarios: tuple[str, ...] = (),
     n_days: int = 1,
     split: Literal["validation", "test"] = "test",
     max_samples: int | None = None,
     bootstrap: int = 1000,
     seed: int = 42,
+    batch_days: int = 256,
     force: Force = False,
 ) -> None:
     """Score imputers on the OpenMHC masking scenarios, on single days or on windows of several days.
+
+    Interrupted, the same command goes on where it stopped.
 
     Args:
         data: day store with splits, or OpenMHC data root.
         out: run folder for the scores and the report.
         bundle: trained models to score beside the statistical methods.
+        method: methods of your own, as FILE.py:Class.
         methods: statistical imputers.
         scenarios: masking scenarios (default: all six).
         n_days: days a method sees at once, 1 to 7.
         max_samples: score at most this many days, or windows.
         bootstrap: resamples for the intervals.
+        batch_days: most days in one call of a method.
     """
     from wearjax.benchmarks.openmhc import imputation
-    from wearjax.convert import bundle as bundles
     from wearjax.days import splits
     from wearjax.days.open import open_days
-    from wearjax.predict.imputers import lsm2, statistical
+    from wearjax.predict import from_file
+    from wearjax.predict.imputers import baselines
     from wearjax.report import page
 
     if (out / "results.json").exists() and not force:
         raise ConfigError(f"{out} already holds results; pass --force to replace them")
-    days = open_days(data)
-    train = splits.read_splits(data).indices(days, "train")
-    imputers = dict(statistical.build_all(methods, days, train))
-    for path in bundle:
-        loaded = bundles.load_bundle(path)
-        name = path.parent.name if path.name == "bundle" else path.name
-        imputers[name] = lsm2.imputer_of(loaded)
-    results = imputation.evaluate_imputation(
-        imputers,
-        data_dir=data,
-        split=split,
-        n_days=n_days,
-        scenarios=scenarios or imputation.ALL,
-        max_samples=max_samples,
-        output_dir=out,
-        bootstrap=bootstrap,
-        seed=seed,
-    )
+    own = [from_file.load(text) for text in method]
+    trained = [_trained_imputer(path) for path in bundle]
+    days, members = open_days(data), splits.read_splits(data)
+    chosen = [members.indices(days, name) for name in ("train", split)]
+    try:
+        results = imputation.evaluate_imputation(
+            imputation.named([*baselines.build_all(methods, days, *chosen).items(), *trained, *own]),
+            data_dir=data,
+            split=split,
+            n_days=n_days,
+            scenarios=scenarios or imputation.ALL,
+            max_samples=max_samples,
+            output_dir=out,
+            bootstrap=bootstrap,
+            seed=seed,
+            batch_days=batch_days,
+            force=force,
+        )
+    except KeyboardInterrupt:
+        console.print(
+            f"What is complete is kept in {out}: the same command goes on from there", soft_wrap=True
+        )
+        raise
     console.print(results.summary(), soft_wrap=True, highlight=False)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+
+
+def _trained_imputer(path: Path) -> tuple[str, Any]:
+    """A trained imputer of any kind, with the name it goes by: its run's, else its folder's."""
+    from wearjax.predict.imputers import loading
+
+    return path.resolve().parent.name if path.name == "bundle" else path.name, loading.load(path)
 
 
 def retrieval(
@@ -148,7 +172,17 @@ def impute(
 
 def bench(
     what: Positional[
-        Literal["lsm2", "lsm2_weekly", "lsm2_sparse", "wbm", "loader", "masks", "bootstrap"]
+        Literal[
+            "lsm2",
+            "lsm2_weekly",
+            "lsm2_sparse",
+            "wbm",
+            "loader",
+            "masks",
+            "features",
+            "bootstrap",
+            "prediction_bootstrap",
+        ]
     ] = "lsm2",
     *,
     repeats: int = 3,
@@ -163,7 +197,8 @@ def bench(
         repeats: timed repetitions; the median is shown.
         batch: batch sizes of a model's step.
         dtype: compute type of a model's step.
-        against: Python file with make_step(batch_size), e.g. of a PyTorch model, timed in turns with ours.
+        against: Python file of a rival, timed in turns with ours: make_step(batch_size) of a model, e.g. in
+            PyTorch, or score(errors, users, draws, baseline) of the bootstrap.
     """
     from wearjax import bench as benchmarks
 
@@ -172,11 +207,11 @@ def bench(
 
 
 def report(runs: Positional[tuple[Path, ...]], *, out: Path | None = None) -> None:
-    """Write one self-contained HTML page from run folders.
+    """Write one self-contained HTML page from run folders; several, or leaderboard packets, give a leaderboard.
 
     Args:
-        runs: run folders.
-        out: the page (default: report.html in the first run folder).
+        runs: run folders, and leaderboard packets: their .parquet tables, or folders of them.
+        out: the page (default: report.html in the first folder).
     """
     from wearjax.report import page
 

@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page for one or several run folders."""
+"""The report: one self-contained HTML page for run folders, and for leaderboard packets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ import numpy as np
 from markupsafe import Markup
 
 from wearjax.errors import WearjaxError
-from wearjax.report import day_figure, figures, gallery, run_folder, summary, tables, words
+from wearjax.report import (
+    day_figure,
+    figures,
+    gallery,
+    leaderboard,
+    run_folder,
+    summary,
+    tables,
+    words,
+)
 from wearjax.report.run_folder import RunFolder
 
 GALLERY_DAYS = 6
@@ -48,28 +57,33 @@ class CoverageSection:
 def write_report(
     run_dirs: str | os.PathLike | Sequence[str | os.PathLike], out: str | os.PathLike | None = None
 ) -> Path:
-    """Writes the report of one run folder, or of several side by side.
+    """Writes the report of one run folder, or of several side by side; packets give a leaderboard.
 
     The page needs no other file and no network. The same run folders give the same bytes (with the same
     matplotlib). Files that a run does not have are named in their section instead of failing.
 
     Args:
-        run_dirs: one run folder or several.
-        out: the HTML file, or a folder for `report.html`; default `report.html` in the first run folder.
+        run_dirs: one run folder or several, and leaderboard packets (their tables, or folders of them). Packets
+            and runs that hold errors of each participant are scored together into one table a track.
+        out: the HTML file, or a folder for `report.html`; default `report.html` in the first run folder, or
+            beside the first packet.
 
     Returns:
         The written file.
 
     Raises:
-        WearjaxError: no run folder given, none of the known files in one, or a file that cannot be read.
+        WearjaxError: no run folder given, none of the known files in one, a file that cannot be read, or a
+            packet that is not valid.
     """
-    folders = [run_dirs] if isinstance(run_dirs, str | os.PathLike) else list(run_dirs)
-    if not folders:
+    paths = [run_dirs] if isinstance(run_dirs, str | os.PathLike) else list(run_dirs)
+    if not paths:
         raise WearjaxError("report: no run folder given")
+    folders, packets = leaderboard.separate(paths)
     runs = [run_folder.read(folder, name=name) for folder, name in zip(folders, _names(folders), strict=True)]
-    target = Path(folders[0]) / "report.html" if out is None else Path(out)
+    first = Path(paths[0])
+    target = (first.parent if first.is_file() else first) / "report.html" if out is None else Path(out)
     target = target / "report.html" if target.is_dir() else target
-    html = render(runs)
+    html = render(runs, leaderboard.boards(folders, packets))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, html)
@@ -103,7 +117,7 @@ def _names(folders: Sequence[str | os.PathLike]) -> list[str]:
     return unique
 
 
-def render(runs: Sequence[RunFolder]) -> str:
+def render(runs: Sequence[RunFolder], boards: Sequence[leaderboard.Board] = ()) -> str:
     """The page as text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -114,15 +128,18 @@ def render(runs: Sequence[RunFolder]) -> str:
     )
     rows = tables.entries(runs)
     palette = _palette(runs, rows)
-    only_filled = all(r.is_imputation_of_recordings for r in runs)
+    only_filled = bool(runs) and all(r.is_imputation_of_recordings for r in runs)
+    only_prediction = bool(runs) and all(r.is_prediction for r in runs)
     training = [r for r in runs if r.metrics]
     return environment.get_template("report.html.j2").render(
-        title=summary.title(runs),
-        sentences=summary.sentences(runs, rows),
+        title=summary.title(runs) if runs else leaderboard.title(boards),
+        sentences=summary.sentences(runs, rows) if runs else [],
+        boards=boards,
         facts=summary.facts(runs[0]) if len(runs) == 1 else [],
         disagreements=summary.disagreements(runs),
         runs=runs,
         only_filled=only_filled,
+        only_prediction=only_prediction,
         skill=_skill(runs, rows, palette),
         bars=_bars(runs, rows, palette),
         scenario_counts=_scenario_counts(runs),
@@ -152,7 +169,7 @@ def _skill(
     if not rows:
         return None
     scenarios = tables.scenario_scopes(rows)
-    leaves = [(r, tables.channel_table(r, scenarios)) for r in rows if not r.is_baseline]
+    leaves = [(r, tables.channel_table(r, scenarios)) for r in rows if scenarios and not r.is_baseline]
     draws = sorted({s.n_boot for r in rows for s in r.scores.values() if s.n_boot})
     return {
         "headline": tables.skill_table(rows, tables.headline_scopes(rows)),
@@ -161,6 +178,8 @@ def _skill(
         "ranks": tables.rank_table(rows, [*tables.headline_scopes(rows), *scenarios]),
         "rank_headings": [words.scope(s) for s in [*tables.headline_scopes(rows), *scenarios]],
         "leaves": [(r, table) for r, table in leaves if table][:3],
+        "outcomes": tables.task_table(rows),
+        "labels": [r.label for r in rows],
         "leaf_headings": [words.scope(s) for s in scenarios],
         "colours": palette,
         "draws": " to ".join(f"{n:,}" for n in dict.fromkeys((draws[0], draws[-1]))) if draws else "",

@@ -92,6 +92,11 @@ class RunFolder:
         return self.results.get("kind") == "impute"
 
     @property
+    def is_prediction(self) -> bool:
+        """True for an evaluation of the prediction track: outcomes in place of scenarios and days."""
+        return self.results.get("track") == "prediction"
+
+    @property
     def baseline(self) -> str:
         return str(self.results.get("baseline", words.BASELINE))
 

@@ -26,6 +26,8 @@ def title(runs: Sequence[RunFolder]) -> str:
         if all(r.is_imputation_of_recordings for r in runs)
         else "Imputation of wearable days"
     )
+    if runs and all(r.is_prediction for r in runs):
+        what = "Prediction of health outcomes"
     if not any(r.scores or r.is_imputation_of_recordings for r in runs):
         what = "Training run" if any(r.metrics for r in runs) else "Run"
     return f"{what}: {', '.join(r.name for r in runs)}"

@@ -7,13 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wearjax.benchmarks.openmhc import prediction_tasks
 from wearjax.channels import CATEGORIES, NAMES
 from wearjax.report import words
 from wearjax.report.run_folder import RunFolder, Score
 
 SKILL, RANK, FAIR_SKILL = "skill", "rank", "fair_skill"
-_HEADLINE = ("overall", "semantic", *(f"cat:{name}" for name in CATEGORIES))
+_HEADLINE = (
+    "overall",
+    "semantic",
+    *(f"cat:{name}" for name in CATEGORIES),
+    *prediction_tasks.DOMAINS,
+)
 _LEAF = "task:"
+_OUTCOMES = {**prediction_tasks.TASKS, **prediction_tasks.EXTRA_TASKS}
 
 
 @dataclass(frozen=True)
@@ -151,9 +158,10 @@ def _tasks(rows: Sequence[Entry], scope: str) -> str:
     if not counts:
         return ""
     low, high = min(counts), max(counts)
-    unit = {"overall": "scenario", "semantic": "scenario"}.get(
-        scope, "task" if scope.startswith("cat:") else "category"
-    )
+    outcomes = any(other in prediction_tasks.DOMAINS for r in rows for _, other in r.scores)
+    unit = {"overall": "scenario", "semantic": "scenario"}.get(scope, "category")
+    if outcomes or scope.startswith("cat:"):
+        unit = "task"
     plural = unit if high == 1 else ("categories" if unit == "category" else f"{unit}s")
     return f"{low} {plural}" if low == high else f"{low}–{high} {plural}"
 
@@ -169,7 +177,10 @@ def _cell(entry: Entry, scope: str, best: float, best_rank: float, metric: str) 
     if score is None or math.isnan(value_of(score)):
         return Cell(rank=rank_text, best_rank=rank_value == best_rank)
     value = value_of(score)
-    interval = f"{percent(score.mean)}{_interval(score, None)}" if not math.isnan(score.mean) else ""
+    # The interval of a fair skill is of the point, not of the draws' mean.
+    interval = _interval(score, None)
+    if metric != FAIR_SKILL and not math.isnan(score.mean):
+        interval = f"{percent(score.mean)}{interval}"
     return Cell(
         percent(value),
         "reference" if entry.is_baseline else interval,
@@ -208,6 +219,20 @@ def channel_table(entry: Entry, scenarios: Sequence[str]) -> list[tuple[str, lis
     order = {name: i for i, name in enumerate((*NAMES, *(f"ch_{i}" for i in range(len(NAMES))), *CATEGORIES))}
     ordered = sorted(leaves, key=lambda c: (order.get(c, len(order)), c))
     return [(words.channel(c), [leaves[c].get(s, "–") for s in scenarios]) for c in ordered]
+
+
+def task_table(rows: Sequence[Entry]) -> list[tuple[str, str, list[str]]]:
+    """Skill of all methods by outcome, in percent: the outcome, its domain, a cell a method."""
+    named = [f"{_LEAF}{task.domain}:{code}" for code, task in _OUTCOMES.items()]
+    present = {scope for row in rows for metric, scope in row.scores if metric == SKILL}
+    table = []
+    for scope, task in zip(named, _OUTCOMES.values(), strict=True):
+        if scope in present:
+            cells = [row.skill(scope) for row in rows]
+            table.append(
+                (task.display, task.domain, ["–" if c is None else percent(value_of(c)) for c in cells])
+            )
+    return table
 
 
 def methods_table(runs: Sequence[RunFolder]) -> list[tuple[str, str, str, str, str]]:

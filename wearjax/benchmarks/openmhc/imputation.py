@@ -2,6 +2,7 @@
 
 Days pass once: read a batch, hide, impute with every method, keep the pairs until their participants are
 complete, turn them into one error a participant and task. All that follows works on the small error table.
+With an output folder, what is complete is written now and then, and the same call goes on from there.
 """
 
 from __future__ import annotations
@@ -9,9 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,12 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from wearjax import __version__, channels
-from wearjax.benchmarks.openmhc import imputation_errors, imputation_scores
-from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES, Batch, Cases, Masks
-from wearjax.benchmarks.openmhc.imputation_errors import DayPairs, ErrorCollector, HiddenCells
+from wearjax import __version__
+from wearjax.benchmarks.openmhc import imputation_scores, imputation_unfinished
+from wearjax.benchmarks.openmhc.imputation_cases import Cases, Masks
 from wearjax.benchmarks.openmhc.imputation_gallery import Gallery
 from wearjax.benchmarks.openmhc.imputation_results import ImputationResults
+from wearjax.benchmarks.openmhc.imputation_run import Run
 from wearjax.benchmarks.openmhc.imputation_tasks import BASELINE
 from wearjax.days import labels, splits
 from wearjax.days.open import open_days
@@ -33,7 +32,7 @@ from wearjax.days.store import Days
 from wearjax.errors import ConfigError, MethodError
 from wearjax.predict import protocols
 from wearjax.predict.imputers import fallback, statistical
-from wearjax.segments import mask_cache, masks, seven_days
+from wearjax.segments import mask_cache, masks
 
 ALL = masks.SCENARIOS
 MAX_DAYS = 7
@@ -55,6 +54,7 @@ def evaluate_imputation(
     mask_seed: int = mask_cache.MASK_SEED,
     batch_days: int = 256,
     gallery_days: int = 2,
+    force: bool = False,
 ) -> ImputationResults:
     """Evaluates one imputer, or several on the same masked days.
 
@@ -69,16 +69,19 @@ def evaluate_imputation(
         max_samples: evaluate that many days (windows, for `n_days` > 1), drawn by `default_rng(seed)`; each
             keeps the mask that it has in the whole split.
         method_name: name of a single method; default is what it calls itself.
-        output_dir: run folder for scores, errors, results and example days.
+        output_dir: run folder for scores, errors, results and example days. What is complete after a minute
+            or at Ctrl-C is kept there; the same call goes on from it, and methods may be added.
         bootstrap: draws for the intervals; 0 for none.
         seed: of the bootstrap, of `max_samples` and of the choice of example days; masks have their own.
         mask_dir: published masks (`<mask_dir>/<split>/<scenario>.npz`); default draws them from `mask_seed`.
         batch_days: most days in a call of a method; a method with `requires_user_grouped_batches` gets whole
             participants instead.
         gallery_days: example days kept per scenario.
+        force: replace results in `output_dir`, and start over what is unfinished there.
 
     Raises:
-        ConfigError: an argument has an impossible value, or the split has no day. MethodError: a method broke
+        ConfigError: an argument has an impossible value, the split has no day, or `output_dir` holds results
+            or the unfinished part of another evaluation. MethodError: a method broke
         its contract. StoreError, SourceError: the data are not readable.
     """
     methods = _named_methods(method, method_name)
@@ -89,6 +92,8 @@ def evaluate_imputation(
         n_days=n_days,
         least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0), "batch_days": (batch_days, 1)},
     )
+    if output_dir is not None:
+        imputation_unfinished.prepare(Path(output_dir), force=force)
     split = mask_cache.split_name(split)
     days = open_days(data_dir)
     members = splits.read_splits(data_dir)
@@ -97,15 +102,15 @@ def evaluate_imputation(
         raise ConfigError(f"{data_dir}: split {split!r} has no day that passes the wear and variance filters")
     if BASELINE not in methods:
         methods = {BASELINE: statistical.build(BASELINE, days, train), **methods}
-    config = {
-        "methods": list(methods), "data_dir": str(data_dir), "split": split, "n_days": n_days,
-        "scenarios": list(scenarios), "max_samples": max_samples, "bootstrap": bootstrap, "seed": seed,
+    settings = {
+        "split": split, "n_days": n_days, "scenarios": list(scenarios), "max_samples": max_samples, "seed": seed,
         "mask_dir": None if mask_dir is None else str(mask_dir), "mask_seed": mask_seed,
         "batch_days": batch_days, "gallery_days": gallery_days,
     }  # fmt: skip
+    config = {"methods": list(methods), "data_dir": str(data_dir), "bootstrap": bootstrap, **settings}
     people = labels.read_demographics(data_dir)
     cases = Cases(days, indices, n_days=n_days, max_samples=max_samples, seed=seed, demographics=people)
-    run = _Run(
+    run = Run(
         methods,
         scenarios,
         cases,
@@ -114,16 +119,23 @@ def evaluate_imputation(
         Gallery(tuple(methods), scenarios, cases, per_scenario=gallery_days, seed=seed),
         batch_days=batch_days,
     )
-    with _progress(cases.n_evaluated) as advance:
-        run.all_groups(advance)
-    results = _results(run, given, config, _days_left_out(days, members, split, cases))
+    unfinished = None
     if output_dir is not None:
+        key = imputation_unfinished.digest(
+            {**settings, "people": people}, days, indices, np.array(train, int)
+        )
+        unfinished = imputation_unfinished.Unfinished(Path(output_dir), key)
+    with _progress(cases.n_evaluated) as advance:
+        run.all_groups(advance, unfinished)
+    results = _results(run, given, config, _days_left_out(days, members, split, cases))
+    if output_dir is not None and unfinished is not None:
         results.save(output_dir)
+        unfinished.remove()
     return results
 
 
 def _results(
-    run: _Run, given: tuple[str, ...], config: dict[str, Any], left_out: dict[str, int]
+    run: Run, given: tuple[str, ...], config: dict[str, Any], left_out: dict[str, int]
 ) -> ImputationResults:
     """Scores the collected errors and puts everything together."""
     table = run.collector.table()
@@ -138,9 +150,9 @@ def _results(
         n_days=config["n_days"],
         n_boot=n_boot,
         n_samples=run.cases.n_evaluated,
-        substituted={m: int(sum(run.substituted[m, s].sum() for s in run.scenarios)) for m in run.methods},
+        substituted=run.substituted,
         skipped={**left_out, **run.skipped},
-        seconds={m: round(s, 3) for m, s in run.seconds.items()},
+        seconds={m: round(float(c.seconds), 3) for m, c in run.counts.items()},
         config=config,
         versions=_versions(),
         provenance=getattr(run.cases.days, "meta", {}).get("provenance", {}),
@@ -150,6 +162,24 @@ def _results(
 
 def _versions() -> dict[str, str]:
     return {"wearjax": __version__, "numpy": np.__version__, "python": platform.python_version()}
+
+
+def named(methods: Iterable[Any]) -> dict[str, Any]:
+    """Methods by name, for `evaluate_imputation`.
+
+    Args:
+        methods: methods, which name themselves, or pairs of a name and a method.
+
+    Raises:
+        ConfigError: two of one name.
+    """
+    found: dict[str, Any] = {}
+    for item in methods:
+        name, method = item if isinstance(item, tuple) else (protocols.method_name(item), item)
+        if name in found:
+            raise ConfigError(f"two methods are called {name!r}; give one of them another name")
+        found[name] = method
+    return found
 
 
 def _named_methods(method: Any, name: str | None) -> dict[str, Any]:
@@ -198,119 +228,6 @@ def _days_left_out(days: Days, members: splits.Splits, split: str, cases: Cases)
         "participants without an evaluated day": len(present) - len(cases.participants),
     }
     return {reason: n for reason, n in counts.items() if n}
-
-
-class _Run:
-    """The pass over the days: state that grows batch by batch."""
-
-    def __init__(
-        self,
-        methods: dict[str, Any],
-        scenarios: tuple[str, ...],
-        cases: Cases,
-        masks_of: Masks,
-        statistics: fallback.FallbackStatistics,
-        gallery: Gallery,
-        *,
-        batch_days: int,
-    ):
-        self.methods, self.scenarios, self.cases, self.masks, self.gallery = (
-            methods,
-            scenarios,
-            cases,
-            masks_of,
-            gallery,
-        )
-        self.statistics, self.batch_days = statistics, batch_days
-        attributes = ATTRIBUTES if cases.subgroups else {}
-        self.collector = ErrorCollector(tuple(methods), scenarios, cases.participants, attributes=attributes)
-        pairs = [(m, s) for m in methods for s in scenarios]
-        self.substituted = {pair: np.zeros(channels.N_CHANNELS, np.int64) for pair in pairs}
-        self.asked = {pair: np.zeros(channels.N_CHANNELS, np.int64) for pair in pairs}
-        self.applicable: Counter[str] = Counter()
-        self.seconds = dict.fromkeys(methods, 0.0)
-
-    def all_groups(self, advance) -> None:
-        whole = any(getattr(m, "requires_user_grouped_batches", False) for m in self.methods.values())
-        for group in self.cases.groups(self.batch_days, whole_participants=whole):
-            pairs: dict[tuple[str, str], list[DayPairs]] = {}
-            positions: dict[str, list[np.ndarray]] = {}
-            for rows in group:
-                batch = self.cases.batch(rows)
-                for scenario in self.scenarios:
-                    self._impute(scenario, batch, pairs, positions)
-                advance(int(np.count_nonzero(batch.windows != seven_days.PADDING)))
-            self._finish(pairs, positions)
-
-    def _impute(self, scenario: str, batch: Batch, pairs: dict, positions: dict) -> None:
-        """One scenario of one batch: hide, fill with every method, keep the pairs."""
-        target, applicable = self.masks.of_batch(scenario, batch)
-        rows = np.flatnonzero(applicable.any(axis=1))
-        if not len(rows):
-            return
-        has_mask = applicable[rows]
-        self.applicable[scenario] += int(has_mask.sum())
-        truth, hidden = batch.values[rows], target[rows]
-        observed = ~np.isnan(truth)
-        corrupted = np.where(hidden, np.float32(np.nan), truth)
-        at = batch.windows[rows][has_mask]
-        positions.setdefault(scenario, []).append(at)
-        true_days, hidden_days = self._days(truth, has_mask), self._days(hidden, has_mask)
-        cells = HiddenCells(true_days, hidden_days)
-        shown = self.gallery.offered(scenario, at)
-        for name, imputer in self.methods.items():
-            start = time.perf_counter()
-            # Copies, so that a method which writes into its arguments harms only itself.
-            filled = protocols.call_impute(
-                imputer, corrupted.copy(), observed.copy(), hidden.copy(), **batch.metadata(rows)
-            )
-            self.seconds[name] += time.perf_counter() - start
-            done = fallback.substitute(filled, hidden, self.statistics.fill)
-            self.substituted[name, scenario] += done.substituted
-            self.asked[name, scenario] += done.asked
-            filled_days = self._days(done.values, has_mask)
-            pairs.setdefault((name, scenario), []).append(cells.pairs(filled_days))
-            self.gallery.keep(scenario, name, shown, true_days, hidden_days, filled_days)
-
-    def _days(self, array: np.ndarray, has_mask: np.ndarray) -> np.ndarray:
-        """Cuts windows into days and keeps those with a mask."""
-        cut = seven_days.split_days(array, self.cases.n_days)
-        return cut.reshape(-1, *cut.shape[2:]) if has_mask.all() else cut[has_mask]
-
-    def _finish(
-        self, pairs: dict[tuple[str, str], list[DayPairs]], positions: dict[str, list[np.ndarray]]
-    ) -> None:
-        for (name, scenario), parts in pairs.items():
-            at = np.concatenate(positions[scenario])
-            self.collector.add(
-                name,
-                scenario,
-                imputation_errors.join(parts),
-                participant=self.cases.participant_of[at],
-                subgroups={attribute: codes[at] for attribute, codes in self.cases.subgroups.items()},
-            )
-
-    @property
-    def skipped(self) -> dict[str, int]:
-        total = self.cases.n_evaluated
-        found = {f"{s}: days without a mask": total - self.applicable[s] for s in self.scenarios}
-        found["cells beyond float16"] = self.collector.overflows
-        return {reason: n for reason, n in found.items() if n}
-
-    def metrics(self, split: str) -> dict[str, dict[str, dict[str, dict]]]:
-        """Display metrics and fallback rates by method, scenario and split."""
-        return {m: {s: {split: self._cell(m, s)} for s in self.scenarios} for m in self.methods}
-
-    def _cell(self, method: str, scenario: str) -> dict[str, Any]:
-        substituted, asked = self.substituted[method, scenario], self.asked[method, scenario]
-        return {
-            **self.collector.display_metrics(method, scenario, self.statistics.stds),
-            "n_samples": self.applicable[scenario],
-            "n_applicable": self.applicable[scenario],
-            "n_total": self.cases.n_evaluated,
-            "overall_fallback_rate": fallback.overall_rate(substituted, asked),
-            "fallback_rate": fallback.channel_rates(substituted, asked),
-        }
 
 
 @contextmanager

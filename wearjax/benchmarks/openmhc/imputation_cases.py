@@ -135,6 +135,10 @@ class Cases:
             yield [rows] if whole_participants else [rows[i : i + most] for i in range(0, len(rows), most)]
             begin = end
 
+    def count_days(self, rows: np.ndarray) -> int:
+        """Days in some windows."""
+        return int(np.count_nonzero(self._windows[rows] != seven_days.PADDING))
+
     def batch(self, rows: np.ndarray) -> Batch:
         """Reads the days of some windows."""
         windows = self._windows[rows]

@@ -138,7 +138,7 @@ class ErrorCollector:
             tuple(participants),
         )
         self.tasks = imputation_tasks.tasks(scenarios)
-        self.overflows = 0
+        self._overflows = np.zeros(len(methods), np.int64)
         self._task_of = {(t.scenario, t.channel): i for i, t in enumerate(self.tasks)}
         shape = (len(methods), len(self.tasks), len(participants))
         self._errors = np.full(shape, np.nan)
@@ -165,7 +165,7 @@ class ErrorCollector:
             subgroups: position of each day's subgroup, for every attribute.
         """
         m, s = self.methods.index(method), self.scenarios.index(scenario)
-        self.overflows += pairs.overflows
+        self._overflows[m] += pairs.overflows
         self._masked[m, s, _CONTINUOUS] += pairs.count.sum(axis=0)
         self._masked[m, s, _BINARY] += pairs.cells.sum(axis=0)
         self._add_continuous(m, s, pairs, participant, subgroups)
@@ -224,6 +224,27 @@ class ErrorCollector:
             defined = area[list(members)][np.isfinite(area[list(members)])]
             if len(defined):
                 errors[self._task_of[scenario, f"cat_collapsed:{name}"], person] = np.mean(1.0 - defined)
+
+    @property
+    def overflows(self) -> int:
+        """Cells of all methods that float16 could not hold."""
+        return int(self._overflows.sum())
+
+    def _arrays(self, method: str) -> dict[str, np.ndarray]:
+        """Views of everything known of one method."""
+        m = self.methods.index(method)
+        parts = {"errors": self._errors, "first": self._first, "second": self._second, "masked": self._masked}
+        inside = {f"inside_{name}": errors[:, m] for name, errors in self._subgroups.items()}
+        return {**{k: a[m] for k, a in parts.items()}, **inside, "overflows": self._overflows[m : m + 1]}
+
+    def record(self, method: str) -> dict[str, np.ndarray]:
+        """Copies of everything known of one method."""
+        return {name: array.copy() for name, array in self._arrays(method).items()}
+
+    def restore(self, method: str, record: Mapping[str, np.ndarray]) -> None:
+        """Takes up a record of the same tasks and participants."""
+        for name, array in self._arrays(method).items():
+            array[...] = record[name]
 
     def table(self) -> ErrorTable:
         """The errors collected so far."""

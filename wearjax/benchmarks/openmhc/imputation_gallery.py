@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from wearjax.benchmarks.openmhc.imputation_cases import Cases
+from wearjax.day import SHAPE
 
 
 class Gallery:
@@ -50,6 +51,35 @@ class Gallery:
                 position, {"values": truth[row].copy(), "target": target[row].copy()}
             )
             entry[f"imputed/{method}"] = np.where(target[row], filled[row], truth[row])
+
+    def record(self, method: str) -> dict[str, np.ndarray]:
+        """The days of one method, to go on with later."""
+        name = f"imputed/{method}"
+        scenarios = list(self._kept)
+        days = [
+            (scenarios.index(s), p, entry)
+            for s, kept in self._kept.items()
+            for p, entry in kept.items()
+            if name in entry
+        ]
+        shape = (len(days), *SHAPE)
+        parts = {"values": np.float32, "target": bool, name: np.float32}
+        arrays = {k: np.array([e[k] for _, _, e in days], kind).reshape(shape) for k, kind in parts.items()}
+        arrays["filled"] = arrays.pop(name)
+        return {
+            "scenario": np.array([s for s, _, _ in days], np.int64),
+            "position": np.array([p for _, p, _ in days], np.int64),
+            **arrays,
+        }
+
+    def restore(self, method: str, record: Mapping[str, np.ndarray]) -> None:
+        """Takes up the days of a method from a record of the same scenarios."""
+        scenarios = list(self._kept)
+        for row, (s, position) in enumerate(zip(record["scenario"], record["position"], strict=True)):
+            entry = self._kept[scenarios[int(s)]].setdefault(
+                int(position), {"values": record["values"][row], "target": record["target"][row]}
+            )
+            entry[f"imputed/{method}"] = record["filled"][row]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of `gallery.npz`; empty when no day was kept."""

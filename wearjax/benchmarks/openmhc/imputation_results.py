@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from wearjax.benchmarks.openmhc import packet
+from wearjax.benchmarks.openmhc import packet, result_files
 from wearjax.benchmarks.openmhc.imputation_scores import FAIR_SKILL, RANK, SKILL, Score
 from wearjax.benchmarks.openmhc.imputation_tasks import BASELINE, BUCKETS
 from wearjax.errors import ConfigError
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 COLUMNS = ("method", "scenario", "split", "channel_group", "metric", "value")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImputationResults:
     """Scores of one or more methods, with intervals and counts of everything skipped or substituted.
 
@@ -61,7 +59,17 @@ class ImputationResults:
     config: dict[str, Any]
     versions: dict[str, str]
     provenance: dict[str, Any] = field(default_factory=dict)
-    gallery: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    gallery: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        at = {(s.method, s.metric, s.scope): s for s in self.scores}
+        skills = [
+            f"{m} {_percent(at.get((m, SKILL, 'overall')), interval=False)} %" for m in self.method_names[:3]
+        ]
+        more = ", …" if len(self.method_names) > 3 else ""
+        people = len(self.errors.participants)
+        cohort = f"{self.split}, {people} participants, {self.n_samples} days"
+        return f"ImputationResults({cohort}: {', '.join(skills)}{more})"
 
     @property
     def scenarios(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -105,26 +113,42 @@ class ImputationResults:
         raise ConfigError(f"no {metric} of {method!r} for scope {scope!r}")
 
     def summary(self) -> str:
-        """A text table: one row a method, skills in percent, the overall one with its 95 % interval."""
+        """Two text tables, a row a method: the reported scores, and skill and rank by scenario.
+
+        Skill and rank are the bootstrap means with percentile intervals, fair skill the point with a BCa
+        interval, as the benchmark reports them; without draws everything is the point.
+        """
+        drawn = self.n_boot > 0
+        people = len(self.errors.participants)
+        days = "" if self.n_days == 1 else f" in windows of {self.n_days}"
+        head = f"Imputation, {self.split}: {people} participants, {self.n_samples} days{days}. "
+        head += f"Skill and fair skill in %, {BASELINE} = 0; "
+        head += "skill, rank: bootstrap mean; fair: point" if drawn else "point estimates, no draws"
+        return "\n".join(
+            [head, *result_files.aligned(self._headline()), "", *result_files.aligned(self._by_scenario())]
+        )
+
+    def _headline(self) -> list[tuple[str, ...]]:
         scopes = ("overall", "semantic", *(f"cat:{b}" for b in BUCKETS))
         at = {(s.method, s.metric, s.scope): s for s in self.scores}
         lines = [("method", "rank", *(s.removeprefix("cat:") for s in scopes), "fair", "fallback")]
         for method in self.errors.methods:
-            rank = at.get((method, RANK, "overall"))
-            skills = [at.get((method, SKILL, scope)) for scope in scopes]
-            cells = [_percent(found, interval=found is skills[0]) for found in skills]
-            cells.append(_percent(at.get((method, FAIR_SKILL, "overall")), interval=False))
-            shown = "-" if rank is None else f"{rank.point:.2f}"
-            lines.append((method, shown, *cells, f"{self.fallback_rates[method]:.2%}"))
-        widths = [max(len(row[i]) for row in lines) for i in range(len(lines[0]))]
-        rows = [
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in lines
-        ]
-        n = len(self.errors.participants)
-        head = (
-            f"Imputation, {self.split}: {n} participants, {self.n_samples} days; skill in %, {BASELINE} = 0"
-        )
-        return "\n".join([head, *(row.rstrip() for row in rows)])
+            cells = [_percent(at.get((method, SKILL, s)), interval=s == "overall") for s in scopes]
+            fair = _percent(at.get((method, FAIR_SKILL, "overall")), interval=True)
+            rank = _rank(at.get((method, RANK, "overall")))
+            lines.append((method, rank, *cells, fair, f"{self.fallback_rates[method]:.2%}"))
+        return lines
+
+    def _by_scenario(self) -> list[tuple[str, ...]]:
+        at = {(s.method, s.metric, s.scope): s for s in self.scores}
+        lines = [("skill (rank)", *self.scenarios)]
+        for method in self.errors.methods:
+            cells = [
+                f"{_percent(at.get((method, SKILL, s)), interval=False)} ({_rank(at.get((method, RANK, s)))})"
+                for s in self.scenarios
+            ]
+            lines.append((method, *cells))
+        return lines
 
     def rows(self) -> Iterator[tuple]:
         """The metrics in long form; `_meta` groups the numbers of a whole scenario."""
@@ -150,7 +174,7 @@ class ImputationResults:
     def to_json(self, path: str | os.PathLike) -> None:
         """Writes `scenarios`, or `by_method` when several methods were given; undefined values are null."""
         content = self.scenarios if len(self.method_names) == 1 else self.by_method
-        _write_json(path, content)
+        result_files.write_json(path, content)
 
     def to_submission(
         self,
@@ -190,14 +214,16 @@ class ImputationResults:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        packet.write_table(_score_table(self.scores), folder / "scores.parquet")
+        packet.write_table(result_files.score_table(self.scores, Score), folder / "scores.parquet")
         packet.write_table(self.per_user_errors, folder / "per_user_errors.parquet")
         if self.gallery:
             (folder / "predictions").mkdir(exist_ok=True)
             np.savez_compressed(folder / "predictions" / "gallery.npz", **self.gallery)  # type: ignore[arg-type]
         if not (folder / "config.json").exists():
-            _write_json(folder / "config.json", {"evaluation": self.config, "versions": self.versions})
-        _write_json(
+            result_files.write_json(
+                folder / "config.json", {"evaluation": self.config, "versions": self.versions}
+            )
+        result_files.write_json(
             folder / "results.json", self._results_json()
         )  # last: its presence says the rest is there
 
@@ -228,10 +254,13 @@ class ImputationResults:
 def _percent(score: Score | None, *, interval: bool) -> str:
     if score is None:
         return "-"
-    centre = score.point if math.isnan(score.mean) or score.metric == FAIR_SKILL else score.mean
-    if not interval or math.isnan(score.ci_lo):
-        return f"{100 * centre:.1f}"
-    return f"{100 * centre:.1f} [{100 * score.ci_lo:.1f}, {100 * score.ci_hi:.1f}]"
+    if not interval or math.isnan(score.ci_lo) or score.method == BASELINE:
+        return f"{100 * score.reported:.1f}"
+    return f"{100 * score.reported:.1f} [{100 * score.ci_lo:.1f}, {100 * score.ci_hi:.1f}]"
+
+
+def _rank(score: Score | None) -> str:
+    return "-" if score is None else f"{score.reported:.2f}"
 
 
 def _long(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -244,34 +273,3 @@ def _long(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
             yield from ((name, metric, number) for metric, number in numbers)
         else:
             yield "_meta", name, value
-
-
-def _score_table(scores: tuple[Score, ...]) -> pa.Table:
-    columns = {f.name: [getattr(s, f.name) for s in scores] for f in dataclasses.fields(Score)}
-    texts = ("method", "metric", "scope")
-    wholes = ("n_tasks", "n_participants", "n_boot")
-    types = {
-        name: pa.string() if name in texts else pa.int64() if name in wholes else pa.float64()
-        for name in columns
-    }
-    return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
-
-
-def _write_json(path: str | os.PathLike, content: Any) -> None:
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    partial.write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n")
-    partial.replace(path)
-
-
-def _plain(value: Any) -> Any:
-    """JSON form: undefined numbers become null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, os.PathLike) else value

@@ -7,6 +7,7 @@ interval; of fair skill: the point with a BCa interval.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,8 +35,11 @@ class Score:
         n_tasks: how many parts the scope averages (buckets, scenarios or tasks, by scope).
         n_participants: participants behind the task: with a pair (skill), or with any method's error (rank);
             of a scope, the most of any of its tasks.
-        point: value of the full sample. mean, se: of the draws. n_boot: finite draws.
-        ci_lo, ci_hi: percentile interval; BCa for fair skill.
+        point: value of the full sample; the centre that is reported for fair skill.
+        mean, se: mean and spread of the draws; the mean is the centre that is reported for skill and rank.
+        ci_lo, ci_hi: reported interval: percentile for skill and rank, BCa for fair skill.
+        percentile_lo, percentile_hi: percentile interval, whatever is reported.
+        n_boot: finite draws.
     """
 
     method: str
@@ -49,6 +53,13 @@ class Score:
     ci_lo: float = float("nan")
     ci_hi: float = float("nan")
     n_boot: int = 0
+    percentile_lo: float = float("nan")
+    percentile_hi: float = float("nan")
+
+    @property
+    def reported(self) -> float:
+        """The published centre: bootstrap mean of skill and rank, point of fair skill; the point without draws."""
+        return self.point if self.metric == FAIR_SKILL or math.isnan(self.mean) else self.mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +91,13 @@ def score(
         n_boot: bootstrap draws; 0 gives points without intervals.
         split: tag of the derived seed.
     """
-    draws = _draw_counts(table, n_boot, seed, split)
+    return score_draws(table, _draw_counts(table, n_boot, seed, split), baseline=baseline)
+
+
+def score_draws(
+    table: ErrorTable, draws: Float[np.ndarray, "draw participant"] | None, *, baseline: str = BASELINE
+) -> list[Score]:
+    """`score` with given draws, as the multiplicity of each participant in each; None for points only."""
     nesting = imputation_tasks.hierarchy(table.tasks)
     stats = statistics(table, baseline=baseline)
     found = _skill_scores(table, nesting, stats.log_ratio, draws)
@@ -157,8 +174,10 @@ def _score_line(method, metric, scope, n_tasks, people, point, summary, at, inte
     line = (method, metric, scope, int(n_tasks), int(people), float(point))
     if summary is None:
         return Score(*line)
-    low, high = interval or (float(summary.low[at]), float(summary.high[at]))
-    return Score(*line, float(summary.mean[at]), float(summary.se[at]), low, high, int(summary.n[at]))
+    percentile = float(summary.low[at]), float(summary.high[at])
+    low, high = interval or percentile
+    moments = float(summary.mean[at]), float(summary.se[at])
+    return Score(*line, *moments, low, high, int(summary.n[at]), *percentile)
 
 
 def fair_scores(

@@ -1,7 +1,7 @@
 """The files of a leaderboard submission: one Parquet table a method, its display sidecar, a description.
 
 OpenMHC evaluation, substrate files: absent cells have no row, string columns are dictionary-coded, and the
-method named in the table is the stem of its file.
+method named in the table is the stem of its file. Packets of others are read and checked here, too.
 """
 
 from __future__ import annotations
@@ -18,24 +18,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wearjax.benchmarks.openmhc import packet_schema
+from wearjax.benchmarks.openmhc.packet_schema import FOLDERS, SUBTRACKS
 from wearjax.errors import ConfigError
 from wearjax.scores.errors import ErrorTable
 
-FOLDERS = {"imputation": "imputation", "forecasting": "forecasting", "prediction": "downstream"}
-SUBTRACKS = {
-    "imputation": ("single-day", "long-context"),
-    "forecasting": ("other",),
-    "prediction": ("static", "longitudinal"),
-}
-_TEXT_COLUMNS = (
-    "method", "scenario", "split", "channel", "channel_type", "subgroup_attr", "subgroup_value", "user_id",
-)  # fmt: skip
-IMPUTATION_COLUMNS = pa.schema(
-    [
-        *((name, pa.dictionary(pa.int32(), pa.string())) for name in _TEXT_COLUMNS),
-        ("E_per_user", pa.float32()),
-    ]
-)
+
+def arrow_schema(track: str) -> pa.Schema:
+    """The columns of a track's table as they are written: texts are dictionary-coded."""
+    text = pa.dictionary(pa.int32(), pa.string())
+    columns = packet_schema.SCHEMAS[track].columns
+    return pa.schema([(name, text if kind == packet_schema.TEXT else kind) for name, kind in columns.items()])
+
+
+IMPUTATION_COLUMNS = arrow_schema("imputation")
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,8 @@ def imputation_rows(table: ErrorTable, *, split: str, rename: Mapping[str, str] 
 def _block_rows(
     table: ErrorTable, errors: np.ndarray, names: list[str], split: str, attribute: str, value: str
 ) -> pa.Table:
-    method, task, person = np.nonzero(np.isfinite(errors))
+    # Participant by participant: whoever reads the rows meets them in the order of the draws.
+    method, person, task = np.nonzero(np.isfinite(errors.swapaxes(1, 2)))
 
     def constant(text: str) -> pa.Array:
         return _coded(np.zeros(len(method), np.int32), [text])
@@ -193,3 +190,102 @@ def _description(submission: Submission, sidecar: dict[str, Any], target: str) -
         lines.append(f"{title}:")
         lines += [f"  {key}: {json.dumps(value)}" for key, value in block.items()]
     return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, eq=False)
+class Packet:
+    """One method's substrate table and how it is shown.
+
+    Attributes:
+        track: `imputation`, `forecasting` or `prediction`.
+        method: name in the table.
+        fallback_rate: share of substituted predictions, None where it is not told.
+        source: file or run folder it comes from.
+    """
+
+    track: str
+    method: str
+    table: pa.Table
+    display_name: str
+    type: str
+    submitter: str
+    subtrack: str
+    fallback_rate: float | None
+    source: Path
+
+
+def files(path: str | os.PathLike) -> list[Path]:
+    """The packet tables that a path names: itself, or those of a folder and of its track folders.
+
+    In a folder itself only tables with a display sidecar count; a run folder holds none.
+    """
+    path = Path(path)
+    if path.is_file():
+        return [path] if path.suffix == ".parquet" else []
+    own = [file for file in sorted(path.glob("*.parquet")) if _sidecar_file(file).exists()]
+    return own + [file for name in FOLDERS.values() for file in sorted((path / name).glob("*.parquet"))]
+
+
+def read_packet(path: str | os.PathLike) -> Packet:
+    """Reads and checks one packet.
+
+    Args:
+        path: its table; the display sidecar lies beside it.
+
+    Raises:
+        ConfigError: unreadable, or not as the format demands; `validate` lists everything that is wrong.
+    """
+    file = Path(path)
+    found, problems = _read(file)
+    if found is None or problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise ConfigError(f"{file}: not a valid packet: {problems[0]}{more}")
+    return found
+
+
+def validate(path: str | os.PathLike) -> list[str]:
+    """Everything that is wrong with a packet, in plain words; empty when it can be submitted."""
+    return _read(Path(path))[1]
+
+
+def _read(file: Path) -> tuple[Packet | None, list[str]]:
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return None, [f"not readable as Parquet ({' '.join(str(error).split())[:160]})"]
+    track = packet_schema.track_of(table.column_names)
+    if track is None:
+        return None, [f"its columns are of no track ({', '.join(table.column_names[:9])})"]
+    problems = packet_schema.table_problems(table, track, method=file.stem)
+    if slug(file.stem) != file.stem:
+        problems.append(f"the file must be named by a slug like {slug(file.stem)!r}")
+    sidecar, wrong = _read_sidecar(file, track)
+    problems += wrong
+    if problems:
+        return None, problems
+    rate = sidecar.get("fallback_rate")
+    shown = {name: sidecar[name] for name in ("display_name", "type", "submitter", "subtrack")}
+    found = Packet(
+        track=track,
+        method=file.stem,
+        table=table,
+        fallback_rate=None if rate is None else float(rate),
+        source=file,
+        **shown,
+    )
+    return found, []
+
+
+def _read_sidecar(file: Path, track: str) -> tuple[dict[str, Any], list[str]]:
+    sidecar = _sidecar_file(file)
+    try:
+        content = json.loads(sidecar.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}, [f"its display sidecar {sidecar.name} is missing"]
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, [f"{sidecar.name} is not readable as JSON ({' '.join(str(error).split())[:160]})"]
+    return content, [f"{sidecar.name}: {text}" for text in packet_schema.sidecar_problems(content, track)]
+
+
+def _sidecar_file(file: Path) -> Path:
+    return file.with_name(f"{file.stem}.meta.json")

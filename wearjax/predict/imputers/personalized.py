@@ -230,8 +230,12 @@ def build(
     `evaluated_indices` are store indices in split-local order, so that `sample_indices` count along them.
     """
     train = statistical.fit_days(days, train_indices, with_modes=name == "personalized_mode")
-    rows = np.asarray(evaluated_indices, np.int64)
-    evaluated = EvaluatedDays(
+    return imputer(name, train, evaluated_days(days, evaluated_indices))
+
+
+def evaluated_days(days: Days, indices: Sequence[int] | np.ndarray) -> EvaluatedDays:
+    """The days of a store at `indices`, which are in split-local order."""
+    rows = np.asarray(indices, np.int64)
+    return EvaluatedDays(
         lambda position: days.values(int(rows[position])), days.participants[rows], days.dates[rows]
     )
-    return imputer(name, train, evaluated)

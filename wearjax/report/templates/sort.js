@@ -7,8 +7,9 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     if (!button) return;
     button.addEventListener("click", () => {
       const text = heading.dataset.kind === "text";
-      const first = text ? "ascending" : "descending";
-      const other = text ? "descending" : "ascending";
+      const small = text || heading.dataset.kind === "rank"; // the first letter, or the best rank, on top
+      const first = small ? "ascending" : "descending";
+      const other = small ? "descending" : "ascending";
       const order = heading.getAttribute("aria-sort") === first ? other : first;
       const sign = order === "ascending" ? 1 : -1;
       const key = (row) => row.cells[column].dataset.value ?? "";

@@ -1,0 +1,68 @@
+"""A run of the prediction track: outcomes and domains in place of scenarios and days."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from wearjax.benchmarks.openmhc import prediction_results, prediction_tasks
+from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
+from wearjax.report import page
+
+USERS = tuple(f"u{i:02d}" for i in range(30))
+
+
+def task_predictions(code: str, methods: dict[str, float]) -> TaskPredictions:
+    rng = np.random.default_rng(len(code))
+    binary = prediction_tasks.TASKS[code].kind == "binary"
+    truth = np.arange(30) % 2.0 if binary else rng.normal(size=30)
+    answers = {m: truth + noise * rng.normal(size=30) for m, noise in methods.items()}
+    return TaskPredictions(
+        prediction_tasks.TASKS[code],
+        USERS,
+        truth,
+        {m: (a > 0.5).astype(float) if binary else a for m, a in answers.items()},
+        answers,
+        {"sex": tuple("male" if i % 3 else "female" for i in range(30))},
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folders = []
+    for name, methods in (("one", {"linear": 2.0, "wbm": 0.9}), ("two", {"linear": 2.0, "gru_d": 1.2})):
+        found = [task_predictions(code, methods) for code in ("age", "Diabetes", "Hypertension")]
+        results = prediction_results.score_predictions(
+            found, method_names=list(methods), config={}, versions={}, n_boot=20
+        )
+        folders.append(tmp_path_factory.mktemp("runs") / name)
+        results.save(folders[-1])
+    return folders
+
+
+def test_a_run_shows_domains_and_outcomes(runs, tmp_path):
+    text = page.write_report(runs[0], tmp_path).read_text()
+    assert "<title>Prediction of health outcomes: one</title>" in text
+    assert "On 30 participants (test split), wbm makes" in text
+    for words in (
+        "Skill overall and by domain of outcomes",
+        "Medical conditions",
+        "Demographics",
+        "3 tasks",
+        "Diabetes",
+    ):
+        assert words in text, words
+    assert "scenarios</small>" not in text
+    ids = re.findall(r'<section id="(\w+)">', text)
+    assert ids == ["skill", "counts", "settings"]
+    assert 'href="#days"' not in text
+
+
+def test_two_runs_stand_in_one_leaderboard(runs, tmp_path):
+    text = page.write_report(runs, tmp_path).read_text()
+    (section,) = re.findall(r'<section id="leaderboard">.*?</section>', text, re.DOTALL)
+    assert "All 3 methods of the prediction track" in section
+    assert set(re.findall(r'<th scope="row" data-value="([^"]+)"', section)) == {"linear", "wbm", "gru_d"}
+    assert "Medical conditions" in section

@@ -1,0 +1,230 @@
+"""One table of many people's packets: skill, rank and fair skill over the union of their methods.
+
+Ranks depend on the pool and intervals on the draws, so nothing of a packet's own scores is kept: the methods
+are aligned by participant and scored together, with one resample matrix.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from wearjax.benchmarks.openmhc import (
+    imputation_scores,
+    imputation_tasks,
+    leaderboard_tables,
+    packet,
+    packet_schema,
+    prediction_errors,
+    prediction_scores,
+    prediction_tasks,
+)
+from wearjax.benchmarks.openmhc.imputation_scores import Score
+from wearjax.benchmarks.openmhc.packet import Packet
+from wearjax.errors import ConfigError
+from wearjax.predict.imputers import baselines
+
+RUN_TABLE = "per_user_errors.parquet"
+BASELINES = {"imputation": imputation_tasks.BASELINE, "prediction": prediction_tasks.BASELINE}
+_MARK = " · "  # between the name of a method and where it comes from
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """Methods of one track, scored together.
+
+    Attributes:
+        packets: one a method, in the order given; `method` is unique here.
+        scores: of every method and scope, with intervals.
+        participants: with an error of each method.
+        n_participants: of all methods together.
+        notes: what a reader must know before comparing: what was merged, renamed or is not shared.
+    """
+
+    track: str
+    baseline: str
+    packets: tuple[Packet, ...]
+    scores: tuple[Score, ...]
+    participants: dict[str, int]
+    n_participants: int
+    n_boot: int
+    seed: int
+    notes: tuple[str, ...]
+
+
+def has_packets(path: str | os.PathLike) -> bool:
+    """Whether a path is a packet, a folder of packets, or a run folder with errors of every participant."""
+    return bool(packet.files(path)) or is_run(path)
+
+
+def is_run(path: str | os.PathLike) -> bool:
+    """Whether a path is a run folder whose methods can be scored beside others."""
+    return (Path(path) / RUN_TABLE).is_file()
+
+
+def read(path: str | os.PathLike) -> list[Packet]:
+    """The packets of a file, of a folder, or of an evaluation's run folder, all of them checked.
+
+    Raises:
+        ConfigError: there is none, or one is not valid.
+    """
+    path = Path(path)
+    if is_run(path):
+        return _read_run(path)
+    found = packet.files(path)
+    if not found:
+        raise ConfigError(
+            f"{path}: holds no packet (a .parquet table with its .meta.json beside it) and no {RUN_TABLE}"
+        )
+    return [packet.read_packet(file) for file in found]
+
+
+def _read_run(folder: Path) -> list[Packet]:
+    file = folder / RUN_TABLE
+    try:
+        table = pq.read_table(file)
+        results = json.loads((folder / "results.json").read_text())
+        rates, several = results.get("fallback", {}), results.get("n_days", 1) > 1
+    except (pa.ArrowException, OSError, ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            f"{folder}: not a readable run folder ({' '.join(str(error).split())[:160]})"
+        ) from None
+    track = packet_schema.track_of(table.column_names)
+    problems = (
+        ["its columns are of no track"]
+        if track is None
+        else packet_schema.table_problems(table, track, method=None)
+    )
+    if track is None or problems:
+        raise ConfigError(f"{file}: not a valid table: {problems[0]}")
+    column = table[packet_schema.SCHEMAS[track].method]
+    subtrack = packet_schema.SUBTRACKS[track][1 if several and track == "imputation" else 0]
+    return [
+        Packet(
+            track, method, table.filter(pc.equal(column.cast(pa.string()), method)), method,
+            "Statistical" if method in baselines.NAMES else "", "", subtrack, rates.get(method), folder,
+        )
+        for method in column.unique().to_pylist()
+    ]  # fmt: skip
+
+
+def score(packets: Sequence[Packet], *, n_boot: int = 1000, seed: int = 42) -> Leaderboard:
+    """Scores packets of one track together.
+
+    Equal copies of a method count once; different ones of the same name are told apart by where they come
+    from. Of several versions of the baseline, the single-day one is the reference.
+
+    Args:
+        n_boot: draws for the intervals; 0 for none.
+
+    Raises:
+        ConfigError: packets of several tracks or splits, of a track that cannot be scored yet, no baseline
+            among them, several that differ, or a method that shares no participant with it.
+    """
+    tracks = sorted({p.track for p in packets})
+    if len(tracks) != 1:
+        raise ConfigError(f"leaderboard: expected packets of one track, got {', '.join(tracks) or 'none'}")
+    if tracks[0] not in _SCORED:
+        raise ConfigError(f"leaderboard: {tracks[0]} packets can be checked, but not scored yet")
+    return _SCORED[tracks[0]](packets, n_boot, seed)
+
+
+def _distinct(
+    packets: Sequence[Packet], baseline: str, same: Callable[[Packet, Packet], bool]
+) -> tuple[list[Packet], list[str]]:
+    """The packets under names of their own, the reference of the baseline first, and notes."""
+    versions: dict[str, list[Packet]] = {}
+    notes: list[str] = []
+    for found in packets:
+        known = versions.setdefault(found.method, [])
+        if not any(same(found, other) for other in known):
+            known.append(found)
+    if baseline not in versions:
+        raise ConfigError(
+            f"leaderboard: no packet or run of the baseline {baseline!r}; add one, e.g. the run folder of an evaluation"
+        )
+    own = sorted(versions[baseline], key=lambda p: p.subtrack != "single-day")
+    if len({p.subtrack for p in own}) < len(own):
+        raise ConfigError(
+            f"leaderboard: {own[0].source} and {own[1].source} hold different errors of the baseline {baseline!r}; "
+            "they were not evaluated on the same days, or not with the same masks"
+        )
+    unique = [own[0]]
+    for name, rivals in versions.items():
+        for rival in own[1:] if name == baseline else rivals:
+            label = name if len(rivals) == 1 else f"{name}{_MARK}{_origin(rival)}"
+            if len(rivals) > 1:
+                notes.append(f"{label}: one of {len(rivals)} different methods called {name}")
+            shown = rival.display_name + label.removeprefix(name)
+            unique.append(replace(rival, method=label, display_name=shown))
+    twice = [name for name, n in Counter(p.method for p in unique).items() if n > 1]
+    if twice:
+        raise ConfigError(
+            f"leaderboard: two different methods are called {twice[0]!r}; rename one of the files"
+        )
+    return unique, notes
+
+
+def _origin(found: Packet) -> str:
+    source = found.source.resolve()
+    return source.parent.name if source.suffix == ".parquet" else source.name
+
+
+def _missing_notes(packets: Sequence[Packet], participants: dict[str, int], total: int) -> list[str]:
+    return [
+        f"{p.method}: {total - participants[p.method]:,} of {total:,} participants have no value"
+        for p in packets
+        if participants[p.method] < total
+    ]
+
+
+def _imputation(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboard:
+    splits = {s for p in packets for s in p.table["split"].unique().to_pylist()}
+    if len(splits) != 1:
+        raise ConfigError(f"leaderboard: expected errors of one split, got {', '.join(sorted(splits))}")
+    baseline = BASELINES["imputation"]
+    unique, notes = _distinct(packets, baseline, leaderboard_tables.same_errors)
+    table = leaderboard_tables.error_table(unique)
+    has = np.isfinite(table.errors)
+    for m, found in enumerate(unique):
+        unpaired = int((has[m] & ~has[0]).sum())
+        if not (has[m] & has[0]).any():
+            raise ConfigError(
+                f"leaderboard: {found.source} shares no task and participant with the baseline {baseline!r}"
+            )
+        if unpaired:
+            notes.append(f"{found.method}: {unpaired:,} errors have no error of the baseline beside them")
+    participants = {p.method: int(n) for p, n in zip(unique, has.any(axis=1).sum(axis=1), strict=True)}
+    notes += _missing_notes(unique, participants, len(table.participants))
+    scores = imputation_scores.score(table, baseline=baseline, n_boot=n_boot, seed=seed, split=splits.pop())
+    return Leaderboard(
+        "imputation", baseline, tuple(unique), tuple(scores), participants, len(table.participants), n_boot, seed,
+        tuple(notes),
+    )  # fmt: skip
+
+
+def _prediction(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboard:
+    baseline = BASELINES["prediction"]
+    unique, notes = _distinct(packets, baseline, leaderboard_tables.same_predictions)
+    tasks, left_out = prediction_errors.common(leaderboard_tables.predictions(unique))
+    if not tasks:
+        raise ConfigError("leaderboard: no task and participant that all methods predict")
+    notes += [f"{reason}: {n:,}" for reason, n in left_out.items()]
+    scores = prediction_scores.score(tasks, baseline=baseline, n_boot=n_boot, seed=seed)
+    people = {p.method: len(p.table["user_id"].unique()) for p in unique}
+    total = len({u for p in unique for u in p.table["user_id"].unique().to_pylist()})
+    return Leaderboard(
+        "prediction", baseline, tuple(unique), tuple(scores), people, total, n_boot, seed, tuple(notes)
+    )
+
+
+_SCORED = {"imputation": _imputation, "prediction": _prediction}
