@@ -40,7 +40,8 @@ def run(
     Args:
         batch_sizes: of a model's step; default by model.
         dtype: compute type of a model's step.
-        against: Python file with `make_step(batch_size)`, whose step of another library is timed in turns.
+        against: Python file of a rival: for a model `make_step(batch_size)`, whose step of another library is
+            timed in turns; for the bootstrap `score(errors, users, draws, baseline)`.
 
     Raises:
         ConfigError: an option that belongs to models, given to another measurement, or a file without it.
@@ -49,10 +50,12 @@ def run(
         raise ConfigError("bench: repeats and batch sizes must be at least 1")
     if what in MODELS:
         return _model_step(what, repeats, tuple(batch_sizes), dtype, against)
-    if batch_sizes or against or dtype != "float32":
-        raise ConfigError(
-            f"bench {what}: batch sizes, dtype and against belong to the models: {', '.join(MODELS)}"
-        )
+    if batch_sizes or dtype != "float32":
+        raise ConfigError(f"bench {what}: batch sizes and dtype belong to the models: {', '.join(MODELS)}")
+    if what == "bootstrap" and against is not None:
+        return bootstrap_against(repeats, Path(against))
+    if against:
+        raise ConfigError(f"bench {what}: against belongs to the models and the bootstrap")
     return MEASUREMENTS[what](repeats)
 
 
@@ -71,7 +74,8 @@ def _model_step(
     config = replace(configs.load_config(name).model, dtype=dtype)
     table, steps = throughput.measure(
         config, batch_sizes=batch_sizes or default_sizes, repeats=repeats,
-        make_rival=None if against is None else _rival(Path(against)), loader_rate=loader_rate(1),
+        make_rival=None if against is None else _rival(Path(against), "make_step(batch_size)"),
+        loader_rate=loader_rate(1),
     )  # fmt: skip
     if what != "lsm2":
         return [table]
@@ -79,7 +83,8 @@ def _model_step(
     return [table, (title, lsm2_breakdown.breakdown(steps[0], repeats=repeats))]
 
 
-def _rival(file: Path) -> Callable[[int], Callable[[], Any]]:
+def _rival(file: Path, wanted: str) -> Callable[..., Any]:
+    """The function of a file that is `wanted`, given with its arguments."""
     if not file.is_file():
         raise ConfigError(f"{file}: no such file")
     spec = importlib.util.spec_from_file_location("wearjax_rival", file)
@@ -90,9 +95,10 @@ def _rival(file: Path) -> Callable[[int], Callable[[], Any]]:
         spec.loader.exec_module(module)
     except ImportError as error:
         raise ConfigError(f"{file}: {error}") from error
-    if not hasattr(module, "make_step"):
-        raise ConfigError(f"{file}: has no function make_step(batch_size)")
-    return module.make_step
+    name = wanted.partition("(")[0]
+    if not hasattr(module, name):
+        raise ConfigError(f"{file}: has no function {wanted}")
+    return getattr(module, name)
 
 
 def loader(repeats: int) -> list[Table]:
@@ -155,6 +161,49 @@ def bootstrap(repeats: int) -> list[Table]:
     return [("Bootstrap of the imputation table, subgroups and fairness included", rows)]
 
 
+def bootstrap_against(repeats: int, file: Path) -> list[Table]:
+    """The same bootstrap by another program, on a table of golden size and on a large one."""
+    from wearjax.benchmarks.openmhc import bootstrap_timing
+
+    rival = _rival(file, "score(errors, users, draws, baseline)")
+    found = [bootstrap_timing.compare(rival, *case) for case in bootstrap_timing.cases(repeats)]
+    rows = [
+        {
+            "participants": c.n_participants,
+            "methods": c.n_methods,
+            "draws": f"{c.n_boot:,}",
+            "wearjax, s": f"{c.ours:.3f}",
+            f"{file.stem}, s": f"{c.rival:.1f}"
+            + ("" if c.rival_draws == c.n_boot else f" (of {c.rival_draws})"),
+            "times": f"{c.times:,.0f}",
+            "largest difference": f"{c.largest_difference:.1e}",
+        }
+        for c in found
+    ]
+    return [("Bootstrap of imputation tables; (of n): n draws timed and scaled", rows)]
+
+
+def prediction_bootstrap(repeats: int) -> list[Table]:
+    """Processor seconds of the whole scoring of the 32 outcomes, 10 methods, 1,000 draws."""
+    from wearjax.benchmarks.openmhc import prediction_timing
+
+    seconds = statistics.median(prediction_timing.bootstrap_seconds() for _ in range(repeats))
+    rows = [{"participants": 3569, "methods": 10, "draws": 1000, "processor seconds": f"{seconds:.1f}"}]
+    return [("Bootstrap of the outcome predictions, jackknife of fairness included", rows)]
+
+
+def features(repeats: int) -> list[Table]:
+    """Days a second and core through the 495 features of XGBoost, on participants of a year."""
+    from wearjax.predict.features import timing
+
+    found = [timing.measure() for _ in range(repeats)]
+    middle = sorted(found, key=lambda one: one["days_per_second"])[len(found) // 2]
+    rows = [{"participants": middle["participants"], "days": f"{middle['days']:,.0f}",
+             "processor seconds": f"{middle['seconds']:.1f}",
+             "days/s a core": f"{middle['days_per_second']:,.0f}"}]  # fmt: skip
+    return [("Features", rows)]
+
+
 # Configuration at the published size, and batch sizes that fit a laptop.
 MODELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "lsm2": ("lsm2_daily", (1, 2)),
@@ -166,6 +215,8 @@ MEASUREMENTS: dict[str, Callable[[int], list[Table]]] = {
     "loader": loader,
     "masks": masks,
     "bootstrap": bootstrap,
+    "prediction_bootstrap": prediction_bootstrap,
+    "features": features,
 }
 
 

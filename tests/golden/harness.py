@@ -41,8 +41,6 @@ NOT_IMPLEMENTED_YET = frozenset(
     {
         "forecast_sample_index",
         "forecasting_scoring",
-        "prediction_pieces",
-        "prediction_scoring",
         "seasonal_naive",
     }
 )

@@ -12,31 +12,41 @@ from wearjax.errors import WearjaxError
 
 
 def synth(
-    *, out: Path, participants: int = 100, days: int = 14, seed: int = 42, force: Force = False
+    *,
+    out: Path,
+    participants: int = 100,
+    days: int = 14,
+    seed: int = 42,
+    shuffle_labels: bool = False,
+    force: Force = False,
 ) -> None:
-    """Make a synthetic cohort.
+    """Make a synthetic cohort with labels for the prediction tasks.
 
     Args:
         out: the day store to write.
         participants: number of people.
         days: days per person, on average.
         seed: same seed, same bytes.
+        shuffle_labels: exchange the labels between people, so that nothing can be predicted.
     """
-    from wearjax.days import importing
-    from wearjax.sources import synthetic
+    from wearjax.days import importing, label_tables
+    from wearjax.sources import synthetic, synthetic_labels
     from wearjax.sources.tally import Tally
 
     cohort = synthetic.Cohort(n_participants=participants, days_per_participant=days, seed=seed)
     tally = Tally()
     with Bar("Simulating") as progress:
-        importing.write_days(
+        made = importing.write_days(
             synthetic.read_days(cohort, tally=tally, progress=progress),
             out,
-            provenance={"source": "synthetic", "seed": seed},
+            provenance={"source": "synthetic", "seed": seed, "shuffled_labels": shuffle_labels},
             tally=tally,
             overwrite=force,
             demographics=synthetic.demographics(cohort),
         )
+    labels = synthetic_labels.labels(cohort, shuffle=shuffle_labels)
+    with Bar("Labelling") as progress:
+        label_tables.write_task_labels(made, labels, progress=progress)
     inspect(out)
 
 

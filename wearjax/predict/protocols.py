@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float32, Shaped
+from jaxtyping import Bool, Float, Float32, Float64, Shaped
 
-from wearjax.errors import MethodError
+from wearjax.errors import ConfigError, MethodError
+
+_T = TypeVar("_T")
 
 
 @runtime_checkable
@@ -69,6 +74,153 @@ def call_impute(
     # A float64 answer beyond float32 becomes infinite and is substituted like any other non-finite value.
     with np.errstate(over="ignore"):
         return out.astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """What a predictor wants to be given of each participant (OpenMHC evaluation, method protocol).
+
+    `("hourly", "day")` is `(n_days, 24, 38)`, `("hourly", "series", N)` is `(N, 38)`, `("minute", "day")` is
+    `(n_days, 1440, 38)`; 38 = 19 values, NaN where missing, and 19 flags, 1 where missing.
+
+    Raises:
+        ConfigError: anything else.
+    """
+
+    granularity: Literal["hourly", "minute"] = "hourly"
+    layout: Literal["day", "series"] = "day"
+    length: int | None = None
+
+    def __post_init__(self):
+        asked = (self.granularity, self.layout)
+        if asked == ("hourly", "series"):
+            if isinstance(self.length, bool) or not isinstance(self.length, int) or self.length < 1:
+                raise ConfigError(
+                    f"DataSpec: an hourly series needs its length in hours, at least 1; got {self.length!r}"
+                )
+        elif asked not in (("hourly", "day"), ("minute", "day")):
+            raise ConfigError(
+                f"DataSpec{asked}: expected ('hourly', 'day'), ('hourly', 'series', N) or ('minute', 'day')"
+            )
+        elif self.length is not None:
+            raise ConfigError(f"DataSpec: only a series has a length; got {self.length!r} for days")
+
+
+@dataclass(frozen=True)
+class EvalContext:
+    """Which participants come next, and which of their days.
+
+    Attributes:
+        task: code of the task.
+        split: `train` before `fit`; before `predict` the split under evaluation.
+        user_ids: in the order of the data.
+        dates: eligible ISO dates of each, ascending.
+    """
+
+    task: str
+    split: str
+    user_ids: tuple[str, ...]
+    dates: tuple[tuple[str, ...], ...]
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Predicts a label of participants from their days. The contract is OpenMHC's: such methods run here unchanged.
+
+    A method may also declare:
+
+        name: what results call it.
+        data_spec: a `DataSpec` (or its values, as a tuple); hourly days without one.
+        set_context(context): called with an `EvalContext` before `fit` and before `predict`.
+        fit(data, labels, task_type): called once a task. `labels` are float64 (n,), `task_type` is `binary`,
+            `ordinal`, `regression` or `multiclass`.
+        settings: a dict of plain values that change its predictions; results of other settings are not reused.
+
+    `data` is a sequence of arrays, one a participant, read when an item is taken; it may be gone through again.
+    """
+
+    def predict(self, data: Sequence[Float32[np.ndarray, "..."]], /) -> Float[np.ndarray, "n"]:
+        """One number a participant: the score of class 1 of a binary task, else the level or value.
+
+        A number that is not finite is no prediction; the Linear baseline takes its place and is counted.
+        """
+        ...
+
+
+def data_spec_of(method: Any) -> DataSpec:
+    """The inputs that a predictor asks for; hourly days where it says nothing.
+
+    Raises:
+        ConfigError: it asks for something else than the three kinds.
+    """
+    spec = getattr(method, "data_spec", None)
+    if isinstance(spec, DataSpec):
+        return spec
+    if spec is None:
+        return DataSpec(getattr(method, "input_granularity", None) or "hourly")
+    if dataclasses.is_dataclass(spec) and not isinstance(spec, type):
+        spec = dataclasses.astuple(spec)
+    if not isinstance(spec, tuple | list) or not 2 <= len(spec) <= 3:
+        raise ConfigError(f"{method_name(method)}.data_spec: expected a DataSpec, got {spec!r}")
+    return DataSpec(*spec)
+
+
+def call_set_context(method: Any, context: EvalContext, *, name: str | None = None) -> None:
+    """Tells a predictor who comes next, if it listens. Raises MethodError when that fails."""
+    set_context = getattr(method, "set_context", None)
+    if callable(set_context):
+        _naming(method, name, context.task, "set_context", lambda: set_context(context))
+
+
+def call_fit(
+    method: Any,
+    data: Sequence[Float32[np.ndarray, "..."]],
+    labels: Float64[np.ndarray, "n"],
+    task_type: str,
+    *,
+    task: str,
+    name: str | None = None,
+) -> None:
+    """Fits a predictor to a task, if it learns. Raises MethodError, naming method and task, when that fails."""
+    fit = getattr(method, "fit", None)
+    if callable(fit):
+        # A copy, so that a method which writes into its arguments harms only itself.
+        _naming(method, name, task, "fit", lambda: fit(data, labels.copy(), task_type))
+
+
+def call_predict(
+    method: Any, data: Sequence[Float32[np.ndarray, "..."]], *, task: str, name: str | None = None
+) -> Float64[np.ndarray, "n"]:
+    """Predictions of one task, which need not be finite.
+
+    Raises:
+        MethodError: no `predict`, one that fails, or an answer that is not one real number a participant.
+    """
+    called = name or method_name(method)
+    predict = getattr(method, "predict", None)
+    if not callable(predict):
+        raise MethodError(f"{called}: has no predict(data) method")
+    out = np.asarray(_naming(method, name, task, "predict", lambda: predict(data)))
+    if out.shape != (len(data),):
+        raise MethodError(
+            f"{called}.predict, task {task!r}: returned shape {out.shape}, expected ({len(data)},), "
+            "one number a participant"
+        )
+    if out.dtype.kind not in "fiub":
+        raise MethodError(f"{called}.predict, task {task!r}: returned {out.dtype}, expected real numbers")
+    return out.astype(np.float64)
+
+
+def _naming(method: Any, name: str | None, task: str, what: str, call: Callable[[], _T]) -> _T:
+    """Whatever a method raises says which method and task it was."""
+    try:
+        return call()
+    except Exception as error:
+        told = str(error).strip().splitlines()
+        raise MethodError(
+            f"{name or method_name(method)}.{what}, task {task!r}: {type(error).__name__}"
+            + (f": {told[0]}" if told else "")
+        ) from error
 
 
 def method_name(method: Any) -> str:

@@ -28,7 +28,10 @@ def _share_above(scores: np.ndarray, ordered: np.ndarray) -> float:
 
 
 def average_precision(labels: Bool[np.ndarray, " cell"], scores: Float[np.ndarray, " cell"]) -> float:
-    """Sum over distinct thresholds of the recall gained times the precision there; NaN without a positive."""
+    """Sum over distinct thresholds of the recall gained times the precision there; NaN without a positive.
+
+    Summed from the lowest threshold, as `sklearn.metrics.average_precision_score` does: the last bit agrees.
+    """
     total = np.count_nonzero(labels)
     if not total:
         return float("nan")
@@ -37,7 +40,7 @@ def average_precision(labels: Bool[np.ndarray, " cell"], scores: Float[np.ndarra
     last_of_tie = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
     precision = hits[last_of_tie] / (last_of_tie + 1)
     recall = hits[last_of_tie] / total
-    return float(np.sum(np.diff(recall, prepend=0.0) * precision))
+    return float(np.sum(np.diff(recall, prepend=0.0)[::-1] * precision[::-1]))
 
 
 def balanced_accuracy(
