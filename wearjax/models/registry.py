@@ -9,7 +9,7 @@ from typing import Any
 from flax import nnx
 
 from wearjax.errors import ConfigError
-from wearjax.models import lsm2, lsm2_sparse, wbm
+from wearjax.models import brits, dlinear, lsm2, lsm2_sparse, wbm
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,12 @@ ARCHITECTURES: dict[str, Architecture] = {
         "lsm2_sparse", lsm2_sparse.LSM2SparseConfig, lsm2_sparse.LSM2Sparse, lsm2_sparse.training_flops
     ),
     "wbm": Architecture("wbm", wbm.WBMConfig, wbm.WBM, wbm.training_flops),
+    "dlinear": Architecture("dlinear", dlinear.DLinearConfig, dlinear.DLinear, dlinear.training_flops),
+    "brits": Architecture("brits", brits.BRITSConfig, brits.BRITS, brits.training_flops),
 }
-ModelConfig = lsm2.LSM2Config | lsm2_sparse.LSM2SparseConfig | wbm.WBMConfig
+ModelConfig = (
+    lsm2.LSM2Config | lsm2_sparse.LSM2SparseConfig | wbm.WBMConfig | dlinear.DLinearConfig | brits.BRITSConfig
+)
 
 
 def get(kind: str) -> Architecture:

@@ -13,6 +13,7 @@ from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import ConfigError
 from wearjax.models import lsm2_sparse, registry, wbm
 from wearjax.objectives.contrastive import WeekContrast
+from wearjax.objectives.masked_imputation import MaskedImputation, RecurrentImputation
 from wearjax.objectives.masked_reconstruction import MaskedReconstruction, SparseReconstruction
 from wearjax.segments.seven_days import N_DAYS
 from wearjax.train import data
@@ -82,6 +83,23 @@ def _wbm(model: Any, build: Callable[[nnx.Rngs], nnx.Module]) -> Task:
     return Task("wbm", build, _of(WeekContrast), data.week_examples)
 
 
+def _series(kind: str, objective: type) -> Callable[..., Task]:
+    """Imputers of series: part of a day, a day, or a window of days."""
+
+    def task(model: Any, build: Callable[[nnx.Rngs], nnx.Module]) -> Task:
+        if MINUTES_PER_DAY % model.minutes == 0:
+            examples = data.day_examples
+        elif model.minutes == N_DAYS * MINUTES_PER_DAY:
+            examples = data.window_examples
+        else:
+            raise ConfigError(
+                f"model.minutes: {model.minutes} neither divides a day ({MINUTES_PER_DAY}) nor is {N_DAYS} days"
+            )
+        return Task(kind, build, _of(objective), examples)
+
+    return task
+
+
 def _of(objective: type) -> Callable[..., Any]:
     def make(stats: NormalizationStats, axis_name: str | None = None) -> Any:
         return objective(stats, axis_name)
@@ -89,4 +107,10 @@ def _of(objective: type) -> Callable[..., Any]:
     return make
 
 
-_TASKS: dict[str, Callable[..., Task]] = {"lsm2": _lsm2, "lsm2_sparse": _lsm2_sparse, "wbm": _wbm}
+_TASKS: dict[str, Callable[..., Task]] = {
+    "lsm2": _lsm2,
+    "lsm2_sparse": _lsm2_sparse,
+    "wbm": _wbm,
+    "dlinear": _series("dlinear", MaskedImputation),
+    "brits": _series("brits", RecurrentImputation),
+}

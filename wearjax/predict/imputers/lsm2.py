@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,33 +12,12 @@ from wearjax import channels
 from wearjax.convert.bundle import Bundle
 from wearjax.errors import MethodError
 from wearjax.objectives import masked_reconstruction
+from wearjax.predict.imputers import series, targets, trained
+from wearjax.predict.imputers.trained import TrainedImputer
 from wearjax.segments import seven_days
 
-_LOWEST, _HIGHEST = (
-    np.asarray([c.plausible[i] for c in channels.CHANNELS], np.float32)[:, None] for i in (0, 1)
-)
 
-
-class _TrainedImputer:
-    """A bundle of the kind of `name`, and its forward pass compiled."""
-
-    name: str
-
-    def __init__(self, bundle: Bundle, reconstruct: Callable[..., Array], batch_size: int, clip: bool):
-        if batch_size < 1:
-            raise MethodError(f"batch_size: must be at least 1, got {batch_size}")
-        if bundle.kind != self.name:
-            raise MethodError(
-                f"{type(self).__name__}: expected a bundle of kind {self.name!r}, got {bundle.kind!r}"
-            )
-        self.bundle = bundle
-        self.batch_size = batch_size
-        self.clip = clip
-        graph, state = nnx.split(bundle.model)
-        self._reconstruct = partial(jax.jit(partial(reconstruct, graph, bundle.stats)), state)
-
-
-class LSM2Imputer(_TrainedImputer):
+class LSM2Imputer(TrainedImputer):
     """Satisfies the imputer contract for models of single days and of whole weeks.
 
     Windows of several days are imputed day by day by a daily model, and whole by a weekly one.
@@ -71,21 +47,10 @@ class LSM2Imputer(_TrainedImputer):
         Raises:
             MethodError: the time axis is not a whole number of the model's examples (days, or weeks).
         """
-        minutes = self.bundle.config.minutes
-        if np.ndim(data) != 3 or data.shape[1] != channels.N_CHANNELS or data.shape[2] % minutes:
-            raise MethodError(f"LSM2Imputer: expected (batch, 19, k·{minutes}) values, got {np.shape(data)}")
-        count, n_channels, time = data.shape
-        target = np.asarray(target_mask, bool)
-        days = _cut(_hidden(data, observed_mask, target), minutes)
-        filled = _fill(
-            self._reconstruct, (days,), (np.nan,),
-            target=_cut(target, minutes), batch_size=self.batch_size,
-        )  # fmt: skip
-        back = filled.reshape(count, time // minutes, n_channels, minutes).swapaxes(1, 2).reshape(data.shape)
-        return _written(back, data, target, clip=self.clip)
+        return self._impute_pieces(data, observed_mask, target_mask)
 
 
-class LSM2SparseImputer(_TrainedImputer):
+class LSM2SparseImputer(TrainedImputer):
     """Satisfies the imputer contract; the days of a window are imputed together.
 
     Args:
@@ -130,18 +95,18 @@ class LSM2SparseImputer(_TrainedImputer):
             )
         offsets = _offsets(day_offsets, count, n_days)
         target = np.asarray(target_mask, bool)
-        hidden = _hidden(data, observed_mask, target)
+        hidden = targets.hidden(data, observed_mask, target)
         padded = np.repeat(offsets < 0, config.minutes, axis=1)
         hidden = np.where(padded[:, None], np.float32(np.nan), hidden)
         before = [(0, 0), (config.n_days - n_days, 0)]
         offsets = np.pad(offsets, before, constant_values=seven_days.PADDING)
         before = [(0, 0), (0, 0), (config.n_days * config.minutes - time, 0)]
         windows = np.pad(hidden, before, constant_values=np.nan)
-        filled = _fill(
+        filled = trained.fill(
             self._reconstruct, (windows, offsets, np.ones(count, bool)),
             (np.nan, seven_days.PADDING, False), target=target, batch_size=self.batch_size,
         )  # fmt: skip
-        return _written(filled[..., filled.shape[-1] - time :], data, target, clip=self.clip)
+        return targets.written(filled[..., filled.shape[-1] - time :], data, target, clip=self.clip)
 
 
 def _offsets(day_offsets: np.ndarray | None, count: int, n_days: int) -> Int[np.ndarray, "batch day"]:
@@ -154,51 +119,6 @@ def _offsets(day_offsets: np.ndarray | None, count: int, n_days: int) -> Int[np.
             f"got {offsets.dtype} {offsets.shape}"
         )
     return offsets.astype(np.int32)
-
-
-def _hidden(data: np.ndarray, observed: np.ndarray, target: Bool[np.ndarray, "..."]) -> np.ndarray:
-    """What may be read: observed and not a target; NaN elsewhere. Raises MethodError on another shape."""
-    for name, mask in (("observed_mask", observed), ("target_mask", target)):
-        if np.shape(mask) != data.shape:
-            raise MethodError(f"{name}: expected the shape of the data {data.shape}, got {np.shape(mask)}")
-    return np.where(np.asarray(observed, bool) & ~target, data, np.nan).astype(np.float32)
-
-
-def _fill(
-    reconstruct: Callable[..., Array],
-    inputs: tuple[np.ndarray, ...],
-    padding: tuple[float, ...],
-    *,
-    target: Bool[np.ndarray, "example channel time"],
-    batch_size: int,
-) -> np.ndarray:
-    """The first input with the examples that have targets reconstructed, in calls of one size, padded."""
-    filled = np.array(inputs[0])
-    rows_wanted = np.flatnonzero(target.any(axis=(1, 2)))
-    for start in range(0, len(rows_wanted), batch_size):
-        rows = rows_wanted[start : start + batch_size]
-        batch = [
-            np.full((batch_size, *x.shape[1:]), fill, x.dtype)
-            for x, fill in zip(inputs, padding, strict=True)
-        ]
-        for padded, x in zip(batch, inputs, strict=True):
-            padded[: len(rows)] = x[rows]
-        filled[rows] = np.asarray(reconstruct(*batch))[: len(rows)]
-    return filled
-
-
-def _written(filled: np.ndarray, data: np.ndarray, target: np.ndarray, *, clip: bool) -> np.ndarray:
-    """`data` with the targets taken from `filled`."""
-    if clip:
-        filled = np.clip(filled, _LOWEST, _HIGHEST)
-    return np.where(target, filled, data).astype(np.float32)
-
-
-def _cut(array: np.ndarray, minutes: int) -> np.ndarray:
-    """(batch, channel, days · minutes) as (batch · days, channel, minutes)."""
-    count, n_channels, time = array.shape
-    by_day = array.reshape(count, n_channels, time // minutes, minutes).swapaxes(1, 2)
-    return by_day.reshape(-1, n_channels, minutes)
 
 
 def _reconstruct(graph, stats, state, values: Float[Array, "B C M"]) -> Float[Array, "B C M"]:
@@ -228,11 +148,12 @@ def _reconstruct_window(
     return masked_reconstruction.denormalize(predicted.astype(jnp.float32), stats)
 
 
-def imputer_of(
-    bundle: Bundle, *, batch_size: int = 16, clip: bool = False
-) -> LSM2Imputer | LSM2SparseImputer:
+def imputer_of(bundle: Bundle, *, batch_size: int = 16, clip: bool = False) -> TrainedImputer:
     """The imputer of a trained model. Raises MethodError for a kind that cannot impute."""
-    kinds = {imputer.name: imputer for imputer in (LSM2Imputer, LSM2SparseImputer)}
+    kinds = {
+        imputer.name: imputer
+        for imputer in (LSM2Imputer, LSM2SparseImputer, series.DLinearImputer, series.BRITSImputer)
+    }
     if bundle.kind not in kinds:
         raise MethodError(
             f"a model of kind {bundle.kind!r} cannot impute; kinds that can: {', '.join(kinds)}"

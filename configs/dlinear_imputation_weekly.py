@@ -1,0 +1,18 @@
+"""DLinear imputer of windows of seven days at the published sizes (OpenMHC, imputation)."""
+
+from wearjax.models.dlinear import DLinearConfig
+from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig
+
+
+def get_config() -> PretrainConfig:
+    rate = 1e-2  # as for days
+    return PretrainConfig(
+        name="dlinear_imputation_weekly",
+        data=DataConfig(batch_size=32),
+        model=DLinearConfig(minutes=7 * 1440),
+        optimizer=OptimizerConfig(
+            learning_rate=rate, beta2=0.999, weight_decay=0.0,
+            warmup_fraction=0.0, warmup_start=1.0, final_learning_rate=rate,
+        ),
+        loop=LoopConfig(epochs=100, log_every=50, validate_every=500, checkpoint_every=500),
+    )  # fmt: skip
