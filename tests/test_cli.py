@@ -203,3 +203,19 @@ def test_evaluate_writes_scores_and_a_report(capsys, store, trained, tmp_path):
     assert "linear" in out
     for name in ("scores.parquet", "results.json", "per_user_errors.parquet", "report.html"):
         assert (tmp_path / "scores" / name).is_file()
+
+
+def test_pypots_trains_and_says_where(tmp_path, capsys, monkeypatch):
+    """Options reach the training; an unknown one is one line."""
+    from wearjax.predict.imputers import pypots_training
+
+    seen = {}
+    monkeypatch.setattr(pypots_training, "train", lambda model, **options: seen.update(options, model=model))
+    data, out = str(tmp_path / "days"), str(tmp_path / "out")
+    command = ["pypots", "brits", "--data", data, "--out", out]
+    cli.main([*command, "--model.rnn-hidden-size", "8", "--training.epochs", "3"])
+    assert (seen["model"].rnn_hidden_size, seen["training"].epochs, seen["training"].clip_norm) == (8, 3, 1.0)
+    assert "out" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main([*command, "--model.n-layers", "8"])
+    assert "no such field" in capsys.readouterr().err

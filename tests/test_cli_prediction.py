@@ -81,9 +81,40 @@ def test_methods_of_the_library_get_cache_and_progress(data, tmp_path, monkeypat
     assert (tmp_path / "run" / "xgboost" / "age" / "test.parquet").exists()
 
 
+def test_a_fine_tuned_toto_gets_its_base_and_scale(data, tmp_path, monkeypatch):
+    given = {}
+
+    class Made:
+        def __init__(self, days, checkpoint, **keywords):
+            given.update(keywords, checkpoint=checkpoint)
+
+        def predict(self, data):
+            return np.arange(len(data))
+
+    module = types.ModuleType("toto")
+    module.Toto = Made
+    monkeypatch.setitem(sys.modules, "wearjax.predict.predictors.toto", module)
+    asked = {"tasks": ("age",), "bootstrap": 0, "toto_base": Path("hub:owner/name")}
+    with pytest.raises(ConfigError, match="only with --toto-checkpoint"):
+        prediction.prediction_track(data, out=tmp_path / "run", **asked)
+    prediction.prediction_track(
+        data, out=tmp_path / "run", toto_checkpoint=tmp_path, toto_lora_alpha=16.0, **asked
+    )
+    assert (given["checkpoint"], given["lora_alpha"]) == (tmp_path, 16.0)
+    assert str(given["base"]) == "hub:owner/name"
+
+
 def test_refusals(data, tmp_path):
     with pytest.raises(ConfigError, match="predictor 'svm'"):
         prediction.prediction_track(data, out=tmp_path / "run", methods=("svm",))
     with pytest.raises(ConfigError, match="wbm: needs a bundle"):
         prediction.prediction_track(data, out=tmp_path / "run", methods=("wbm",))
+    llm = {"methods": ("llm_statistics",), "out": tmp_path / "run"}
+    with pytest.raises(ConfigError, match=r"llm_statistics: needs --llm-url .* and --llm-model"):
+        prediction.prediction_track(data, llm_url="http://127.0.0.1:9/v1", **llm)
+    with pytest.raises(ConfigError, match="no method asks a language model"):
+        prediction.prediction_track(data, out=tmp_path / "run", llm_model="toy")
+    llm["methods"] = ("llm_magic",)
+    with pytest.raises(ConfigError, match="'llm_magic' asks no language model; llm_statistics, llm_vision"):
+        prediction.prediction_track(data, llm_url="http://127.0.0.1:9/v1", llm_model="toy", **llm)
     assert not (tmp_path / "run").exists()

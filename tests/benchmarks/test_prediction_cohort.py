@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wearjax.benchmarks.openmhc import prediction_cohort, prediction_tasks
+from wearjax import tasks
+from wearjax.benchmarks.openmhc import prediction_cohort
 from wearjax.days import task_labels
 from wearjax.days.splits import Splits
 
@@ -35,7 +36,7 @@ def labels(tmp_path):
 
 
 def cohort(labels, code, split="test"):
-    return prediction_cohort.task_cohort(labels, prediction_tasks.task(code), MEMBERS, split)
+    return prediction_cohort.task_cohort(labels, tasks.task(code), MEMBERS, split)
 
 
 def test_cohorts_of_train_and_of_the_split(labels):

@@ -5,9 +5,9 @@ import pytest
 
 from wearjax.benchmarks.openmhc import prediction_errors, prediction_scores, prediction_timing
 from wearjax.benchmarks.openmhc.prediction_errors import CohortErrors
-from wearjax.benchmarks.openmhc.prediction_tasks import Task
 from wearjax.errors import ConfigError
 from wearjax.scores import bootstrap, intervals, rank, skill
+from wearjax.tasks import Task
 
 CODES = ("age", "BiologicalSex", "Diabetes", "PH", "BMI_values", "satisfiedwith_life")
 N_BOOT = 15

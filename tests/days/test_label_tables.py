@@ -12,15 +12,15 @@ from made_days import FIRST_DATE, made_day
 from wearjax.days import hourly, label_tables, task_labels
 from wearjax.days.store import DayStore, DayStoreWriter
 from wearjax.errors import ConfigError, StoreError
-from wearjax.sources import synthetic_labels
-from wearjax.sources.synthetic_labels import Label, Rule
+from wearjax.sources.synthetic_labels import Label
+from wearjax.tasks import BODY, TASKS, Task
 
 OFFSETS = {"b": (0, 1, 2, 5, 20), "a": (0, 10, 40)}
 DROPPED = ("b", 2)  # worn too little
-RULES = {
-    "ill": Rule("binary", "x", 5),
-    "level": Rule("ordinal", "x", None),
-    "size": Rule("regression", "x", 14),
+MADE = {
+    "ill": Task("ill", "Ill", "binary", BODY, validity_days=5),
+    "level": Task("level", "Level", "ordinal", BODY, ("low", "high")),
+    "size": Task("size", "Size", "regression", BODY, validity_days=14),
 }
 LABELS = {
     "a": {"ill": Label(1.0, 0.5), "level": Label(0.0, 0.9), "size": Label(7.25, 0.26)},
@@ -44,7 +44,7 @@ def store(tmp_path) -> DayStore:
 
 
 def test_one_row_a_retained_day_and_cells_within_the_window(store):
-    made = label_tables.write_task_labels(store, LABELS, rules=RULES)
+    made = label_tables.write_task_labels(store, LABELS, tasks=MADE)
     rows = pq.read_table(made.path).to_pydict()
     assert list(rows) == ["user_id", "date", "n_valid_hours", "ill", "level", "size"]
     assert rows["user_id"] == ["a"] * 3 + ["b"] * 4
@@ -59,7 +59,7 @@ def test_one_row_a_retained_day_and_cells_within_the_window(store):
 
 
 def test_types_and_valid_hours(store):
-    made = label_tables.write_task_labels(store, LABELS, rules=RULES)
+    made = label_tables.write_task_labels(store, LABELS, tasks=MADE)
     table = pq.read_table(made.path)
     assert [str(table.schema.field(name).type) for name in ("ill", "level", "size")] == [
         "int32", "int32", "double",
@@ -72,7 +72,7 @@ def test_types_and_valid_hours(store):
 
 
 def test_the_reader_finds_label_and_dates(store):
-    label_tables.write_task_labels(store, LABELS, rules=RULES)
+    label_tables.write_task_labels(store, LABELS, tasks=MADE)
     lookup = task_labels.read_lookup(store.path)
     assert lookup.tasks == ("ill", "level", "size")
     cohort = lookup.cohort("size", ["a", "b"])
@@ -83,23 +83,23 @@ def test_the_reader_finds_label_and_dates(store):
 
 def test_progress_reaches_the_number_of_retained_days(store):
     seen = []
-    label_tables.write_task_labels(store, LABELS, rules=RULES, progress=lambda *at: seen.append(at))
+    label_tables.write_task_labels(store, LABELS, tasks=MADE, progress=lambda *at: seen.append(at))
     assert seen[-1] == (7, 7)
 
 
 def test_refusals(store):
-    label_tables.write_task_labels(store, {}, rules=RULES)
+    label_tables.write_task_labels(store, {}, tasks=MADE)
     with pytest.raises(StoreError, match="exists"):
-        label_tables.write_task_labels(store, LABELS, rules=RULES)
-    made = label_tables.write_task_labels(store, LABELS, rules=RULES, overwrite=True)
+        label_tables.write_task_labels(store, LABELS, tasks=MADE)
+    made = label_tables.write_task_labels(store, LABELS, tasks=MADE, overwrite=True)
     assert made.labelled["ill"] == 1
-    with pytest.raises(ConfigError, match="'other', which has no rule"):
-        label_tables.write_task_labels(store, {"a": {"other": Label(1, 0)}}, rules=RULES, overwrite=True)
+    with pytest.raises(ConfigError, match="'other', which is not among"):
+        label_tables.write_task_labels(store, {"a": {"other": Label(1, 0)}}, tasks=MADE, overwrite=True)
     assert [f.name for f in store.path.iterdir() if "partial" in f.name] == []
 
 
-def test_the_rules_of_the_synthetic_cohort_are_the_default(store):
+def test_the_benchmark_is_the_default(store):
     label_tables.write_task_labels(store, {"a": {"age": Label(44.0, 0.5)}})
     lookup = task_labels.read_lookup(store.path)
-    assert lookup.tasks == tuple(synthetic_labels.RULES)
+    assert lookup.tasks == tuple(TASKS)
     assert lookup.cohort("age", ["a", "b"]).dates == ((date(0), date(10), date(40)),)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import harness
 import prediction_pieces_inputs  # noqa: F401  registers the checks of features, fallback and probe
 
-from wearjax.benchmarks.openmhc import prediction_metrics, prediction_tasks
+from wearjax import tasks
+from wearjax.benchmarks.openmhc import prediction_metrics
 from wearjax.scores import fairness
 
 FAMILY = "prediction_pieces"
@@ -31,7 +32,7 @@ def check_age_groups(case: dict) -> None:
 
 @harness.checks(FAMILY, op="safe_task_dir")
 def check_file_names(case: dict) -> None:
-    assert [prediction_tasks.file_name(code) for code in case["values"]] == case["expected"]
+    assert [tasks.file_name(code) for code in case["values"]] == case["expected"]
 
 
 @harness.checks(FAMILY)
@@ -40,8 +41,8 @@ def check_covariates(case: dict) -> None:
     if "covariate" not in case["op"]:
         raise LookupError(f"no checker for op {case['op']!r} of {FAMILY}")
     if "values" in case:
-        kept = [list(prediction_tasks.kept_covariates(code)) for code in case["values"]]
+        kept = [list(tasks.kept_covariates(code)) for code in case["values"]]
         assert kept == [list(expected) for expected in case["expected"]]
     else:
-        kept = list(prediction_tasks.kept_covariates(case["task"]))
+        kept = list(tasks.kept_covariates(case["task"]))
         assert kept == list(case["expected"])

@@ -7,8 +7,8 @@ import numpy as np
 
 from wearjax.benchmarks.openmhc import prediction_errors, prediction_scores
 from wearjax.benchmarks.openmhc.prediction_scores import TaskPredictions
-from wearjax.benchmarks.openmhc.prediction_tasks import Task
 from wearjax.scores import fairness
+from wearjax.tasks import Task
 
 DRAWN = {"rtol": 1e-5, "atol": 1e-6}  # errors of draws went through float32
 SUMMARY = ("mean", "se", "ci_lo", "ci_hi", "n_boot")

@@ -141,6 +141,18 @@ def test_days_without_matching_dates_are_consecutive_and_counted():
     assert probe.counts()["BMI_categories", "test"] == {"parsed": 3, "undated": 1}
 
 
+def test_data_that_tell_their_dates_are_never_undated():
+    class Dated(list):
+        dates = (("2019-03-01", "2019-03-09"),)
+
+    two_days_apart = Dated([days(2)])
+    with StubEndpoint(["Answer: 1"]) as stub:
+        probe = probe_of(stub)
+        predict(probe, "BMI_categories", two_days_apart, users=USERS[:1], dates=DATES[:1])
+    assert probe.counts()["BMI_categories", "test"] == {"parsed": 1}
+    assert "| 14%" in stub.prompts[0]  # one day of seven; the other is of another week
+
+
 def test_vision_sends_the_figure(drawn):
     with StubEndpoint(["Answer: 2"]) as stub:
         probe = probe_of(stub, "vision", concurrency=1)

@@ -1,19 +1,19 @@
 import pytest
 
-from wearjax.benchmarks.openmhc import prediction_tasks
+from wearjax import tasks
 from wearjax.errors import ConfigError
 from wearjax.language import probe_prompts, task_prompts
 from wearjax.language.task_prompts import DESCRIPTIONS
 
 
 def test_every_task_is_described_as_the_benchmark_has_it():
-    for code, task in prediction_tasks.TASKS.items():
+    for code, task in tasks.TASKS.items():
         described = DESCRIPTIONS[code]
         if task.kind == "ordinal":
             assert described.labels == task.levels
         else:
             assert len(described.labels) == {"binary": 2, "regression": 0}[task.kind]
-    assert set(DESCRIPTIONS) - set(prediction_tasks.TASKS) == {"happiness", "happiness_categories"}
+    assert set(DESCRIPTIONS) - set(tasks.TASKS) == {"happiness", "happiness_categories"}
     assert DESCRIPTIONS["BiologicalSex"].labels == ("Female", "Male")
 
 

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from wearjax.benchmarks.openmhc import prediction_results, prediction_tasks
+from wearjax import tasks as outcomes
+from wearjax.benchmarks.openmhc import prediction_results
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
 from wearjax.report import page
 
@@ -16,11 +17,11 @@ USERS = tuple(f"u{i:02d}" for i in range(30))
 
 def task_predictions(code: str, methods: dict[str, float]) -> TaskPredictions:
     rng = np.random.default_rng(len(code))
-    binary = prediction_tasks.TASKS[code].kind == "binary"
+    binary = outcomes.TASKS[code].kind == "binary"
     truth = np.arange(30) % 2.0 if binary else rng.normal(size=30)
     answers = {m: truth + noise * rng.normal(size=30) for m, noise in methods.items()}
     return TaskPredictions(
-        prediction_tasks.TASKS[code],
+        outcomes.TASKS[code],
         USERS,
         truth,
         {m: (a > 0.5).astype(float) if binary else a for m, a in answers.items()},

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wearjax.benchmarks.openmhc import prediction_tasks
+from wearjax import tasks
 from wearjax.channels import WORKOUTS
 from wearjax.days import clean
 from wearjax.errors import ConfigError
@@ -43,32 +43,36 @@ def values(labels, code):
     return owners, np.array([labels[participant][code].value for participant in owners])
 
 
-def test_rules_are_those_of_the_benchmark_tasks():
-    assert set(RULES) == set(prediction_tasks.TASKS)
+def test_every_task_has_a_rule_that_gives_its_levels():
+    assert list(RULES) == list(tasks.TASKS)
     for code, rule in RULES.items():
-        task = prediction_tasks.TASKS[code]
-        assert (rule.kind, rule.validity_days) == (task.kind, task.validity_days), code
+        task = tasks.TASKS[code]
+        found = range(len(rule.bands[1]) + 1) if rule.bands else sorted(level for level, _ in rule.levels)
+        if task.kind == "ordinal":
+            assert list(found) == list(range(len(task.levels))), code
+        else:
+            assert list(found) == ([0, 1] if task.kind == "binary" and rule.fact is None else []), code
 
 
 def test_values_are_of_their_kind(made):
-    for code, rule in RULES.items():
+    for code, task in tasks.TASKS.items():
         _, found = values(made, code)
-        if rule.kind == "regression":
+        if task.kind == "regression":
             assert np.isfinite(found).all()
             assert (found > 0).all() or code == "vigorous_act"  # -1 would read as no label
             assert len(np.unique(found)) > 20
         else:
-            levels = prediction_tasks.TASKS[code].levels
-            assert set(found) <= set(range(2 if levels is None else len(levels))), code
+            assert set(found) <= set(range(2 if task.levels is None else len(task.levels))), code
             assert np.array_equal(found, found.astype(int))
 
 
 def test_prevalences_are_realistic(made):
     for code, rule in RULES.items():
         _, found = values(made, code)
-        if rule.kind == "binary":
+        kind = tasks.TASKS[code].kind
+        if kind == "binary":
             assert 0.08 <= found.mean() <= 0.8, code
-        if rule.levels and rule.kind == "ordinal":
+        if rule.levels and kind == "ordinal":
             shares = {level: np.mean(found == level) for level, _ in rule.levels}
             for level, share in rule.levels:
                 assert shares[level] == pytest.approx(share, abs=0.05), (code, level)
@@ -127,7 +131,7 @@ def effect(labels, traits, code, trait):
     """Difference of a trait between the two classes (or halves), in its spreads."""
     owners, found = values(labels, code)
     of = np.array([getattr(traits[participant], trait) for participant in owners])
-    high = found > (0.5 if RULES[code].kind == "binary" else np.median(found))
+    high = found > (0.5 if tasks.TASKS[code].kind == "binary" else np.median(found))
     return (of[high].mean() - of[~high].mean()) / of.std()
 
 

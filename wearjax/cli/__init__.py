@@ -22,6 +22,7 @@ VERBS: dict[tuple[str, ...], Callable] = {
     ("data", "check"): data.check,
     ("pretrain",): train.pretrain,
     ("search",): train.search,
+    ("pypots",): train.pypots,
     ("convert", "torch"): train.convert_torch,
     ("convert", "flax"): train.convert_flax,
     ("evaluate", "imputation"): evaluate.imputation_track,
@@ -35,6 +36,7 @@ VERBS: dict[tuple[str, ...], Callable] = {
 OPEN_ENDED = (
     ("pretrain",),
     ("search",),
+    ("pypots",),
 )  # these also take fields of the configuration, --section.field value
 
 TRAINING = {("demo",), ("pretrain",), ("search",), ("bench",)}  # these keep the memory that they free

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.progress import Progress
 
 from wearjax.cli.output import Force, PathArgument, console
 from wearjax.errors import ConfigError
+from wearjax.tasks import BASELINE, TASKS
 
-BASELINE = "linear"
+_LLM = "llm_"
+
+if TYPE_CHECKING:
+    from wearjax.language.endpoint import Endpoint
+    from wearjax.language.llm_probe import LLMProbe
+    from wearjax.language.probe_run import ProbeRun
 
 
 def prediction_track(
@@ -21,7 +28,14 @@ def prediction_track(
     methods: tuple[str, ...] = (BASELINE,),
     bundle: tuple[Path, ...] = (),
     toto_checkpoint: Path | None = None,
+    toto_base: Path | None = None,
+    toto_lora_alpha: float | None = None,
     chronos2_checkpoint: Path | None = None,
+    llm_url: str | None = None,
+    llm_model: str | None = None,
+    llm_key_env: str | None = None,
+    llm_concurrency: int = 4,
+    llm_max_tokens: int = 2048,
     method: tuple[str, ...] = (),
     tasks: tuple[str, ...] = (),
     split: Literal["validation", "test"] = "test",
@@ -38,14 +52,24 @@ def prediction_track(
     Args:
         data: day store with splits and task labels, or OpenMHC data root.
         out: run folder for predictions, scores and the report.
-        methods: linear (always there), xgboost, multirocket, grud, wbm, lsm2, toto, chronos2.
+        methods: linear (always there), xgboost, multirocket, grud, wbm, lsm2, toto, chronos2, llm_statistics,
+            llm_vision, llm_agentic.
         bundle: trained models; each of kind wbm or lsm2 is scored under that name.
         toto_checkpoint: published weights of Toto, to score it.
+        toto_base: where the config.json of a fine-tuned Toto lies: a folder, or hub:owner/name.
+        toto_lora_alpha: scale of the low-rank updates in a fine-tuned Toto (default: as they are).
         chronos2_checkpoint: published weights of Chronos-2, to score it.
+        llm_url: endpoint of the llm methods, up to and without /chat/completions; one week of hours of each
+            participant is sent there, without id and dates.
+        llm_model: name of the model there.
+        llm_key_env: environment variable that holds the endpoint's key.
+        llm_concurrency: calls at once.
+        llm_max_tokens: longest answer.
         method: methods of your own, as FILE.py:Class.
         tasks: outcomes by their code (default: all 32).
         label_window: forward ends some weeks after the label (an ablation).
-        cache: folder for features, which later runs then find ready.
+        cache: folder for features and answers of language models, which later runs then find ready (default:
+            answers are kept in the run folder).
         bootstrap: resamples for the intervals.
     """
     from wearjax.benchmarks.openmhc import prediction
@@ -56,8 +80,29 @@ def prediction_track(
         raise ConfigError(f"{out} already holds results; pass --force to replace them")
     checkpoints = {"toto": toto_checkpoint, "chronos2": chronos2_checkpoint}
     weights = {**_bundles(bundle), **{name: path for name, path in checkpoints.items() if path is not None}}
-    with _Bars() as bars:
-        chosen = _predictors(open_days(data), methods, weights, own=method, cache=cache, bars=bars)
+    toto = {"base": toto_base, "lora_alpha": toto_lora_alpha}
+    toto = {name: value for name, value in toto.items() if value is not None}
+    if toto and toto_checkpoint is None:
+        raise ConfigError("--toto-base, --toto-lora-alpha: only with --toto-checkpoint")
+    endpoint = _endpoint(
+        methods,
+        llm_url,
+        llm_model,
+        key_env=llm_key_env,
+        concurrency=llm_concurrency,
+        max_tokens=llm_max_tokens,
+    )
+    with _Bars() as bars, _probes(methods, endpoint, out=out, cache=cache, force=force, bars=bars) as probes:
+        chosen = _predictors(
+            open_days(data),
+            methods,
+            weights,
+            options={"toto": toto},
+            probes={} if probes is None else probes.probes,
+            own=method,
+            cache=cache,
+            bars=bars,
+        )
         results = prediction.evaluate_prediction(
             chosen,
             data_dir=data,
@@ -71,7 +116,49 @@ def prediction_track(
             progress=bars.pairs,
         )
     console.print(results.summary(), soft_wrap=True, highlight=False)
+    for line in () if probes is None else probes.lines():
+        console.print(line, soft_wrap=True, highlight=False)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+
+
+def _endpoint(
+    methods: tuple[str, ...],
+    url: str | None,
+    model: str | None,
+    *,
+    key_env: str | None,
+    concurrency: int,
+    max_tokens: int,
+) -> Endpoint | None:
+    """Where language models answer; None where no method asks one."""
+    asking = [name for name in methods if name.startswith(_LLM)]
+    if not asking:
+        if url is not None or model is not None:
+            raise ConfigError("--llm-url, --llm-model: no method asks a language model; add one to --methods")
+        return None
+    if not url or not model:
+        raise ConfigError(f"{asking[0]}: needs --llm-url (http://HOST:PORT/v1) and --llm-model")
+    from wearjax.language.endpoint import Endpoint
+
+    return Endpoint(url, model, api_key_env=key_env, concurrency=concurrency, max_tokens=max_tokens)
+
+
+def _probes(
+    methods: tuple[str, ...],
+    endpoint: Endpoint | None,
+    *,
+    out: Path,
+    cache: Path | None,
+    force: bool,
+    bars: _Bars,
+) -> AbstractContextManager[ProbeRun | None]:
+    """The language-model methods; their counts are written when the evaluation ends, in whatever way."""
+    if endpoint is None:
+        return nullcontext()
+    from wearjax.language import probe_run
+
+    asking = [name for name in methods if name.startswith(_LLM)]
+    return probe_run.ProbeRun(asking, endpoint, out=out, answers=cache, fresh=force, progress=bars.answers)
 
 
 def _bundles(paths: tuple[Path, ...]) -> dict[str, Any]:
@@ -96,22 +183,30 @@ def _predictors(
     methods: tuple[str, ...],
     weights: dict[str, Any],
     *,
+    options: dict[str, dict[str, Any]],
+    probes: dict[str, LLMProbe],
     own: tuple[str, ...],
     cache: Path | None,
     bars: _Bars,
 ) -> dict[str, Any]:
     """Every method that was asked for; the baseline stands for itself where nothing else was."""
-    from wearjax.benchmarks.openmhc.prediction_tasks import TASKS
     from wearjax.predict import from_file, protocols
     from wearjax.predict.predictors import registry
 
     kinds = {code: task.kind for code, task in TASKS.items()}
-
     chosen: dict[str, Any] = {}
     for name in dict.fromkeys((*methods, *weights)):
-        if name != BASELINE:
+        if name in probes:
+            chosen[name] = probes[name]
+        elif name != BASELINE:
             chosen[name] = registry.build(
-                name, days, weights=weights.get(name), tasks=kinds, cache_dir=cache, progress=bars.features
+                name,
+                days,
+                weights=weights.get(name),
+                options=options.get(name),
+                tasks=kinds,
+                cache_dir=cache,
+                progress=bars.features,
             )
     for text in own:
         loaded = from_file.load(text)
@@ -125,12 +220,13 @@ def _predictors(
 
 
 class _Bars:
-    """Two bars: pairs of task and method, and the features that a method computes meanwhile."""
+    """Pairs of task and method, and what a method does meanwhile: features computed, participants asked about."""
 
     def __init__(self) -> None:
         self._progress = Progress(console=Console(stderr=True), transient=True)
         self._pairs = self._progress.add_task("Evaluating", total=None)
         self._features = self._progress.add_task("Features", total=None, visible=False)
+        self._answers = self._progress.add_task("Answers", total=None, visible=False)
 
     def __enter__(self) -> _Bars:
         self._progress.start()
@@ -144,3 +240,6 @@ class _Bars:
 
     def features(self, done: int, total: int) -> None:
         self._progress.update(self._features, completed=done, total=total, visible=done < total)
+
+    def answers(self, done: int, total: int) -> None:
+        self._progress.update(self._answers, completed=done, total=total, visible=done < total)

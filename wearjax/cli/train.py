@@ -9,7 +9,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from wearjax.cli.output import Force, PathArgument, console, print_rows
+from wearjax.cli.output import Bar, Force, PathArgument, console, print_rows
 
 
 def pretrain(
@@ -97,6 +97,44 @@ def search(
         print_rows("Trials", searching.rows(result))
         if result.best:
             console.print("wearjax pretrain", config, *searching.arguments(result.best), soft_wrap=True)
+
+    return run
+
+
+def pypots(
+    kind: Positional[Literal["brits", "dlinear", "fedformer", "timesnet"]],
+    *,
+    data: Path,
+    out: Path,
+    n_days: Literal[1, 7] = 1,
+    device: str = "cpu",
+    force: Force = False,
+) -> Callable[[list[str]], None]:
+    """Train a comparison imputer of PyPOTS, or go on with it; `evaluate imputation --bundle OUT` scores it.
+
+    Sizes and training are the published ones; any field can be set by its name, e.g. `--model.n-layers 1
+    --training.epochs 5`.
+
+    Args:
+        data: day store or OpenMHC data root, with splits.
+        out: folder of the imputer.
+        n_days: days in one series.
+        device: cpu, cuda or cuda:N.
+        force: start over instead of resuming.
+    """
+
+    def run(overrides: list[str]) -> None:
+        from wearjax.predict.imputers import pypots_models, pypots_training
+        from wearjax.train import config as configs
+
+        chosen = pypots_models.PyPOTSConfig(*pypots_models.published(kind, n_days=n_days))
+        chosen = configs.override(chosen, overrides)
+        with Bar("Epochs") as progress:
+            pypots_training.train(
+                chosen.model, data_dir=data, out=out, training=chosen.training, device=device, force=force,
+                say=lambda line: console.print(line, soft_wrap=True, markup=False), progress=progress,
+            )  # fmt: skip
+        console.print(f"Imputer: {out}", soft_wrap=True)
 
     return run
 

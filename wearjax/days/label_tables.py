@@ -16,7 +16,8 @@ from wearjax.days import hourly
 from wearjax.days.store import Days
 from wearjax.days.task_labels import SENTINEL, STORE_FILES
 from wearjax.errors import ConfigError, StoreError
-from wearjax.sources.synthetic_labels import RULES, Label, Rule
+from wearjax.sources.synthetic_labels import Label
+from wearjax.tasks import TASKS, Task
 
 _DAYS_AT_ONCE = 64
 
@@ -41,7 +42,7 @@ def write_task_labels(
     days: Days,
     labels: Mapping[str, Mapping[str, Label]],
     *,
-    rules: Mapping[str, Rule] = RULES,
+    tasks: Mapping[str, Task] = TASKS,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> LabelTable:
@@ -53,12 +54,12 @@ def write_task_labels(
     Args:
         days: an opened store.
         labels: by participant and task.
-        rules: kind and validity of each task; every one becomes a column.
+        tasks: by code; every one becomes a column, of its kind and validity.
         progress: called with (days read, retained days).
 
     Raises:
         StoreError: not a day store, or the table exists and `overwrite` is off. ConfigError: a label of a task
-        without a rule.
+        that is not among `tasks`.
     """
     path = days.path / STORE_FILES["day", "full_history"]
     if not (days.path / "store.json").exists():
@@ -66,11 +67,13 @@ def write_task_labels(
     if path.exists() and not overwrite:
         raise StoreError(f"{path} exists; pass overwrite=True to replace it")
     for participant, own in labels.items():
-        if strange := [code for code in own if code not in rules]:
-            raise ConfigError(f"{participant}: a label of task {strange[0]!r}, which has no rule")
+        if strange := [code for code in own if code not in tasks]:
+            raise ConfigError(
+                f"{participant}: a label of task {strange[0]!r}, which is not among the tasks written"
+            )
     rows = np.flatnonzero(days.retained).astype(np.int64)
     rows = rows[np.lexsort((days.dates[rows].astype(str), days.participants[rows].astype(str)))]
-    columns, unplaced = _columns(days, rows, labels, rules)
+    columns, unplaced = _columns(days, rows, labels, tasks)
     table = pa.table(
         {
             "user_id": pa.array(days.participants[rows].astype(str)),
@@ -83,26 +86,26 @@ def write_task_labels(
     known = set(map(str, days.participants))
     given = {
         code: sum(code in own for participant, own in labels.items() if participant in known)
-        for code in rules
+        for code in tasks
     }
-    labelled = {code: given[code] - unplaced[code] for code in rules}
+    labelled = {code: given[code] - unplaced[code] for code in tasks}
     return LabelTable(path, labelled, unplaced, tuple(sorted(set(labels) - known)))
 
 
-def _columns(days, rows, labels, rules):
+def _columns(days, rows, labels, tasks):
     """The cells of each task, and how many labels have no day to stand on."""
     date = days.dates.astype("datetime64[D]").astype(np.int64)
     row_of = np.full(len(days), -1)
     row_of[rows] = np.arange(len(rows))
     cells: dict[str, np.ndarray] = {
-        code: np.full(len(rows), _absent(rule), _dtype(rule)) for code, rule in rules.items()
+        code: np.full(len(rows), _absent(task), _dtype(task)) for code, task in tasks.items()
     }
-    unplaced = dict.fromkeys(rules, 0)
+    unplaced = dict.fromkeys(tasks, 0)
     for participant, own in _by_participant(days):
         first, last = date[own].min(), date[own].max()
         retained = row_of[own] >= 0
         for code, label in labels.get(participant, {}).items():
-            limit = rules[code].validity_days
+            limit = tasks[code].validity_days
             away = np.abs(date[own] - (first + round(label.moment * (last - first))))
             eligible = row_of[own][retained & (True if limit is None else away <= limit)]
             cells[code][eligible] = label.value
@@ -118,12 +121,12 @@ def _by_participant(days: Days) -> Iterator[tuple[str, Int64[np.ndarray, " day"]
     return zip(map(str, ids), parts, strict=True)
 
 
-def _absent(rule: Rule) -> float:
-    return np.nan if rule.kind == "regression" else SENTINEL
+def _absent(task: Task) -> float:
+    return np.nan if task.kind == "regression" else SENTINEL
 
 
-def _dtype(rule: Rule) -> type:
-    return np.float64 if rule.kind == "regression" else np.int32
+def _dtype(task: Task) -> type:
+    return np.float64 if task.kind == "regression" else np.int32
 
 
 def _valid_hours(days: Days, rows: Int64[np.ndarray, "row"], progress) -> Int64[np.ndarray, "row"]:

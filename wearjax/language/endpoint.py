@@ -142,6 +142,11 @@ class Client:
             self._http.close()
             self._http = None
 
+    def check(self) -> None:
+        """Raises ConfigError where no call can succeed: httpx not installed, or the key's variable not set."""
+        _httpx()
+        self._key()
+
     def complete(self, prompt: str, images: Sequence[bytes] | None = None) -> str:
         """The answer's text to one prompt with PNG images. Raises EndpointError when there is none."""
         reply = self.chat([messages.user(prompt, images)])

@@ -51,7 +51,8 @@ class ProbeAnswer:
             `unparsed`; `failed` (the endpoint gave no answer); `no data` (no measured hour, not asked).
         value: the prediction; NaN for the last three.
         text: the model's last reply.
-        undated: days could not be matched with dates and were taken as consecutive.
+        undated: days could not be matched with dates and were taken as consecutive; not in this library's harness,
+            whose data tell their dates.
         runs: of the sandbox.
     """
 
@@ -158,7 +159,8 @@ class LLMProbe:
         if len(data) != len(context.user_ids):
             raise MethodError(f"{len(data)} participants in the data, {len(context.user_ids)} in the context")
         described = self._descriptions.get(context.task) or task_prompts.description(context.task)
-        asking = _Asking(self, context, described, self._ranges.get(context.task))
+        dates = getattr(data, "dates", context.dates)  # of the days that are there, not of all eligible ones
+        asking = _Asking(self, context, described, self._ranges.get(context.task), dates)
         answers = self.client.map(
             lambda place: asking.about(place, self._read(data, place)),
             range(len(data)),
@@ -225,8 +227,10 @@ class _Asking:
         context: EvalContext,
         described: TaskDescription,
         label_range: tuple[float, float] | None,
+        dates: Sequence[Sequence[str]],
     ):
         self._probe, self._context, self._described, self._range = probe, context, described, label_range
+        self._dates = dates
         self._probability = len(described.labels) == 2 and probe._binary_answer == "probability"
         self._question = probe_prompts.question(
             described, label_range=label_range, as_probability=self._probability
@@ -235,7 +239,7 @@ class _Asking:
         self._failed_in_a_row = 0
 
     def about(self, place: int, days: Float[np.ndarray, "day 24 38"]) -> ProbeAnswer:
-        participant, dates = self._context.user_ids[place], self._context.dates[place]
+        participant, dates = self._context.user_ids[place], self._dates[place]
         undated = len(dates) != len(days)
         shown = week.fullest_week(days, None if undated else dates)
         if shown is None:

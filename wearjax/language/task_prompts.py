@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wearjax import tasks
 from wearjax.errors import ConfigError
+from wearjax.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -34,81 +36,68 @@ class TaskDescription:
         return self.unit == "fraction"
 
 
-def _condition(code: str, condition: str) -> TaskDescription:
-    return TaskDescription(code, f"Has this participant been diagnosed with {condition}?", ("No", "Yes"))
+def _condition(condition: str) -> str:
+    return f"Has this participant been diagnosed with {condition}?"
 
 
-def _rating(code: str, what: str) -> TaskDescription:
+def _rating(what: str) -> str:
+    return f"How would this participant rate {what}?"
+
+
+_QUESTIONS = {
+    "age": "How old is this participant?",
+    "BiologicalSex": "What is this participant's biological sex?",
+    "Diabetes": _condition("diabetes"),
+    "Hypertension": _condition("hypertension (high blood pressure)"),
+    "cardiovascular_disease": _condition("any cardiovascular disease"),
+    "Heart Failure or CHF": _condition("heart failure"),
+    "Atrial fibrillation (Afib)": _condition("atrial fibrillation"),
+    "PH": _condition("pulmonary hypertension"),
+    "CAD": _condition("coronary artery disease"),
+    "Congenital Heart": _condition("congenital heart disease"),
+    "Peripheral/Systemic Vascular Disease": _condition("peripheral or systemic vascular disease"),
+    "Cerebrovascular Disease": _condition("cerebrovascular disease (stroke or transient ischaemic attack)"),
+    "sleep_diagnosis1": _condition("a sleep disorder"),
+    "work": "Is this participant currently employed?",
+    "Hdl": "What is this participant's HDL cholesterol, on the scale of the study?",
+    "Ldl": "What is this participant's LDL cholesterol, on the scale of the study?",
+    "TotalCholesterol": "What is this participant's total cholesterol, on the scale of the study?",
+    "SystolicBloodPressure": "What is this participant's systolic blood pressure?",
+    "WeightKilograms": "What is this participant's body weight?",
+    "BMI_values": "What is this participant's body mass index?",
+    "framingham_risk": "What is this participant's ten-year cardiovascular risk by the Framingham score?",
+    "vigorous_act": "How much vigorous activity does this participant do in a week?",
+    "BMI_categories": "In which body mass index category is this participant?",
+    "blood_pressure_categories": "In which blood pressure category is this participant?",
+    "WakeUpTime_categories": "What kind of riser is this participant?",
+    "GoSleepTime_categories": "When does this participant go to sleep?",
+    "sleep_time_categories": "How long does this participant sleep?",
+    "feel_worthwhile1": _rating("the feeling that the things done in life are worthwhile"),
+    "feel_worthwhile2": _rating("how happy they feel"),
+    "feel_worthwhile3": _rating("how worried they feel"),
+    "feel_worthwhile4": _rating("how depressed they feel"),
+    "satisfiedwith_life": _rating("their satisfaction with life"),
+    "happiness": "How happy is this participant, on the scale of the study?",
+    "happiness_categories": _rating("their happiness"),
+}
+_UNITS = {
+    "age": "years", "SystolicBloodPressure": "mmHg", "WeightKilograms": "kg", "BMI_values": "kg/m²",
+    "framingham_risk": "fraction", "vigorous_act": "min/week",
+}  # fmt: skip
+_CLASSES = {"BiologicalSex": ("Female", "Male")}
+_NO_YES = ("No", "Yes")
+
+
+def _described(task: Task) -> TaskDescription:
+    """A task's words, with the answers that its kind and levels allow."""
+    classes = _CLASSES.get(task.code, _NO_YES) if task.kind == "binary" else ()
     return TaskDescription(
-        code, f"How would this participant rate {what}?", ("Very high", "High", "Medium", "Low")
+        task.code, _QUESTIONS[task.code], task.levels or classes, _UNITS.get(task.code, "")
     )
 
 
-_ALL = (
-    TaskDescription("age", "How old is this participant?", unit="years"),
-    TaskDescription("BiologicalSex", "What is this participant's biological sex?", ("Female", "Male")),
-    _condition("Diabetes", "diabetes"),
-    _condition("Hypertension", "hypertension (high blood pressure)"),
-    _condition("cardiovascular_disease", "any cardiovascular disease"),
-    _condition("Heart Failure or CHF", "heart failure"),
-    _condition("Atrial fibrillation (Afib)", "atrial fibrillation"),
-    _condition("PH", "pulmonary hypertension"),
-    _condition("CAD", "coronary artery disease"),
-    _condition("Congenital Heart", "congenital heart disease"),
-    _condition("Peripheral/Systemic Vascular Disease", "peripheral or systemic vascular disease"),
-    _condition("Cerebrovascular Disease", "cerebrovascular disease (stroke or transient ischaemic attack)"),
-    _condition("sleep_diagnosis1", "a sleep disorder"),
-    TaskDescription("work", "Is this participant currently employed?", ("No", "Yes")),
-    TaskDescription("Hdl", "What is this participant's HDL cholesterol, on the scale of the study?"),
-    TaskDescription("Ldl", "What is this participant's LDL cholesterol, on the scale of the study?"),
-    TaskDescription("TotalCholesterol", "What is this participant's total cholesterol, on the scale of the study?"),
-    TaskDescription("SystolicBloodPressure", "What is this participant's systolic blood pressure?", unit="mmHg"),
-    TaskDescription("WeightKilograms", "What is this participant's body weight?", unit="kg"),
-    TaskDescription("BMI_values", "What is this participant's body mass index?", unit="kg/m²"),
-    TaskDescription(
-        "framingham_risk",
-        "What is this participant's ten-year cardiovascular risk by the Framingham score?",
-        unit="fraction",
-    ),
-    TaskDescription(
-        "vigorous_act", "How much vigorous activity does this participant do in a week?", unit="min/week"
-    ),
-    TaskDescription(
-        "BMI_categories",
-        "In which body mass index category is this participant?",
-        ("Underweight", "Normal weight", "Overweight", "Obesity", "Morbid obesity"),
-    ),
-    TaskDescription(
-        "blood_pressure_categories",
-        "In which blood pressure category is this participant?",
-        ("Normal", "Elevated", "Hypertension stage 1", "Hypertension stage 2", "Hypertensive crisis"),
-    ),
-    TaskDescription(
-        "WakeUpTime_categories",
-        "What kind of riser is this participant?",
-        ("Normal riser", "Early riser", "Late riser", "Very late riser"),
-    ),
-    TaskDescription(
-        "GoSleepTime_categories",
-        "When does this participant go to sleep?",
-        ("Normal", "Early", "Late", "Very late", "Shift worker"),
-    ),
-    TaskDescription(
-        "sleep_time_categories",
-        "How long does this participant sleep?",
-        ("Normal", "Short", "Too long", "Insufficient"),
-    ),
-    _rating("feel_worthwhile1", "the feeling that the things done in life are worthwhile"),
-    _rating("feel_worthwhile2", "how happy they feel"),
-    _rating("feel_worthwhile3", "how worried they feel"),
-    _rating("feel_worthwhile4", "how depressed they feel"),
-    _rating("satisfiedwith_life", "their satisfaction with life"),
-    TaskDescription("happiness", "How happy is this participant, on the scale of the study?"),
-    _rating("happiness_categories", "their happiness"),
-)  # fmt: skip
-
 # By code: the 32 tasks of the benchmark and the two of happiness.
-DESCRIPTIONS: dict[str, TaskDescription] = {described.code: described for described in _ALL}
+DESCRIPTIONS: dict[str, TaskDescription] = {code: _described(tasks.task(code)) for code in _QUESTIONS}
 
 
 def description(code: str) -> TaskDescription:

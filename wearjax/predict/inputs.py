@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -109,6 +110,16 @@ class ParticipantArrays(Sequence):
             return hourly.model_form(hours)
         assert self.spec.length is not None
         return series_window(hours.swapaxes(1, 2), source.days.dates[indices], length=self.spec.length)
+
+    @functools.cached_property
+    def dates(self) -> tuple[tuple[str, ...], ...]:
+        """ISO dates of the days that each participant's array holds, in its order."""
+        context, source = self._context, self._source
+        pairs = zip(context.user_ids, context.dates, strict=True)
+        return tuple(
+            tuple(map(str, source.days.dates[source.find(user, dates)].astype("datetime64[D]")))
+            for user, dates in pairs
+        )
 
     def __repr__(self) -> str:
         return f"ParticipantArrays({len(self)} participants, {self.spec})"

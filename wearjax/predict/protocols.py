@@ -137,6 +137,8 @@ class Predictor(Protocol):
         settings: a dict of plain values that change its predictions; results of other settings are not reused.
 
     `data` is a sequence of arrays, one a participant, read when an item is taken; it may be gone through again.
+    Days that the context names may be absent from it. The harness of wearjax also gives it `dates`: the ISO dates
+    of the days in each array.
     """
 
     def predict(self, data: Sequence[Float32[np.ndarray, "..."]], /) -> Float[np.ndarray, "n"]:

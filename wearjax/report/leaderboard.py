@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wearjax.benchmarks.openmhc import leaderboard, packet, prediction_tasks
+from wearjax import tasks
+from wearjax.benchmarks.openmhc import leaderboard, packet
 from wearjax.benchmarks.openmhc.imputation_scores import FAIR_SKILL, RANK, SKILL, Score
 from wearjax.benchmarks.openmhc.imputation_tasks import BUCKETS
 from wearjax.benchmarks.openmhc.leaderboard import Leaderboard
@@ -19,7 +20,7 @@ from wearjax.report.tables import Cell
 
 _SCOPES = {
     "imputation": ("overall", "semantic", *(f"cat:{name}" for name in BUCKETS)),
-    "prediction": ("overall", *prediction_tasks.DOMAINS),
+    "prediction": ("overall", *tasks.DOMAINS),
 }
 
 

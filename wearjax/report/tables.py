@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wearjax.benchmarks.openmhc import prediction_tasks
+from wearjax import tasks
 from wearjax.channels import CATEGORIES, NAMES
 from wearjax.report import words
 from wearjax.report.run_folder import RunFolder, Score
@@ -17,10 +17,10 @@ _HEADLINE = (
     "overall",
     "semantic",
     *(f"cat:{name}" for name in CATEGORIES),
-    *prediction_tasks.DOMAINS,
+    *tasks.DOMAINS,
 )
 _LEAF = "task:"
-_OUTCOMES = {**prediction_tasks.TASKS, **prediction_tasks.EXTRA_TASKS}
+_OUTCOMES = {**tasks.TASKS, **tasks.EXTRA_TASKS}
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _tasks(rows: Sequence[Entry], scope: str) -> str:
     if not counts:
         return ""
     low, high = min(counts), max(counts)
-    outcomes = any(other in prediction_tasks.DOMAINS for r in rows for _, other in r.scores)
+    outcomes = any(other in tasks.DOMAINS for r in rows for _, other in r.scores)
     unit = {"overall": "scenario", "semantic": "scenario"}.get(scope, "category")
     if outcomes or scope.startswith("cat:"):
         unit = "task"

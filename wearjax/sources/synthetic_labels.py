@@ -54,7 +54,6 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64
@@ -102,12 +101,10 @@ class Label:
 
 @dataclass(frozen=True)
 class Rule:
-    """How one label is made.
+    """How one label is made; its kind and how long it holds stand in the table of tasks.
 
     Attributes:
-        kind: of label; the first two are whole numbers.
         survey: what it is asked with.
-        validity_days: it holds for days that far from the answer; None for all days.
         weights: of the standardised traits behind the liability; empty for a control.
         share: of the liability's variance that the traits explain.
         levels: code and share of the population of each level, from low to high liability.
@@ -116,9 +113,7 @@ class Rule:
         bands: another task and the values at which it is cut.
     """
 
-    kind: Literal["binary", "ordinal", "regression"]
     survey: str
-    validity_days: int | None
     weights: Mapping[str, float] = field(default_factory=dict)
     share: float = 0.0
     levels: tuple[tuple[int, float], ...] = ()
@@ -133,31 +128,32 @@ class Rule:
 
 def _condition(prevalence: float, share: float = 0.0, **weights: float) -> Rule:
     levels = ((0, 1 - prevalence), (1, prevalence))
-    return Rule("binary", "heart", 365, weights, share, levels=levels)
+    return Rule("heart", weights, share, levels=levels)
 
 
-def _levels(survey: str, days: int, levels, share: float = 0.0, **weights: float) -> Rule:
-    return Rule("ordinal", survey, days, weights, share, levels=tuple(levels))
+def _levels(survey: str, levels, share: float = 0.0, **weights: float) -> Rule:
+    return Rule(survey, weights, share, levels=tuple(levels))
 
 
 def _number(survey: str, median, spread, low, high, share: float = 0.0, *, log=False, **weights) -> Rule:
     scale = {"median": median, "spread": spread, "low": low, "high": high, "log": log}
-    return Rule("regression", survey, 91, weights, share, **scale)
+    return Rule(survey, weights, share, **scale)
 
 
-def _fact(kind, survey: str, days: int | None, fact, *, error: float = 0.0) -> Rule:
-    return Rule(kind, survey, days, fact=fact, spread=error)
+def _fact(survey: str, fact, *, error: float = 0.0) -> Rule:
+    return Rule(survey, fact=fact, spread=error)
 
 
 def _bands(survey: str, of: str, *cuts: float) -> Rule:
-    return Rule("ordinal", survey, 91, bands=(of, cuts))
+    return Rule(survey, bands=(of, cuts))
 
 
 _BEST_FIRST = ((0, 0.25), (1, 0.35), (2, 0.25), (3, 0.15))  # code 0 is the best answer
 
+# In the order of the tasks: chance is drawn by place.
 RULES: dict[str, Rule] = {
-    "age": _fact("regression", "enrolment", 1095, _TRAITS["age"]),
-    "BiologicalSex": _fact("binary", "enrolment", None, _TRAITS["male"]),
+    "age": _fact("enrolment", _TRAITS["age"]),
+    "BiologicalSex": _fact("enrolment", _TRAITS["male"]),
     "Diabetes": _condition(0.15, 0.95, activity=-0.7, workouts=-0.8, bmi=0.4),
     "Hypertension": _condition(0.32, 0.85, resting_hr=1.0, bmi=0.4, age=0.4),
     "cardiovascular_disease": _condition(0.22, 0.95, activity=-0.6, workouts=-1.0, resting_hr=0.3),
@@ -169,13 +165,13 @@ RULES: dict[str, Rule] = {
     "Peripheral/Systemic Vascular Disease": _condition(0.12, 0.30, age=0.6, activity=-0.5),
     "Cerebrovascular Disease": _condition(0.14),
     "sleep_diagnosis1": _condition(0.20, 0.60, sleep_quality=-1.0, bmi=0.4),
-    "work": _fact("binary", "lifestyle", 91, _TRAITS["employed"]),
+    "work": _fact("lifestyle", _TRAITS["employed"]),
     "Hdl": _number("labs", 2.8, 0.6, 0.5, 5.0, 0.80, activity=0.8, workouts=0.7, bmi=-0.3),
     "Ldl": _number("labs", 5.6, 1.6, 0.5, 14.9, 0.25, bmi=0.6, activity=-0.6),
     "TotalCholesterol": _number("labs", 9.5, 2.2, 2.0, 20.0),
     "SystolicBloodPressure": _number("labs", 124, 14, 85, 200, 0.70, resting_hr=0.9, age=0.5, bmi=0.5),
-    "WeightKilograms": _fact("regression", "body", 91, lambda t: t.weight_kg, error=1.0),
-    "BMI_values": _fact("regression", "body", 91, _TRAITS["bmi"], error=0.4),
+    "WeightKilograms": _fact("body", lambda t: t.weight_kg, error=1.0),
+    "BMI_values": _fact("body", _TRAITS["bmi"], error=0.4),
     "framingham_risk": _number(
         "labs", 0.07, 0.8, 0.005, 0.8, 0.85, log=True, age=1.0, male=0.4, bmi=0.3, resting_hr=0.3
     ),
@@ -183,20 +179,20 @@ RULES: dict[str, Rule] = {
     "BMI_categories": _bands("body", "BMI_values", 18.5, 25, 30, 40),
     "blood_pressure_categories": _bands("labs", "SystolicBloodPressure", 120, 130, 140, 180),
     "WakeUpTime_categories": _levels(
-        "sleep", 91, ((1, 0.2), (0, 0.45), (2, 0.23), (3, 0.12)), 0.85,
+        "sleep", ((1, 0.2), (0, 0.45), (2, 0.23), (3, 0.12)), 0.85,
         evening_type=1.0, sleep_need=0.4, employed=-0.4,
     ),
     "GoSleepTime_categories": _levels(
-        "sleep", 91, ((1, 0.15), (0, 0.4), (2, 0.25), (3, 0.12), (4, 0.08)), 0.85, evening_type=1.0
+        "sleep", ((1, 0.15), (0, 0.4), (2, 0.25), (3, 0.12), (4, 0.08)), 0.85, evening_type=1.0
     ),
     "sleep_time_categories": _levels(
-        "sleep", 91, ((3, 0.12), (1, 0.25), (0, 0.48), (2, 0.15)), 0.80, sleep_need=1.0, employed=-0.4
+        "sleep", ((3, 0.12), (1, 0.25), (0, 0.48), (2, 0.15)), 0.80, sleep_need=1.0, employed=-0.4
     ),
-    "feel_worthwhile1": _levels("well-being", 14, _BEST_FIRST, 0.80, mood=-0.5, activity=-0.6, workouts=-0.6),
-    "feel_worthwhile2": _levels("well-being", 14, _BEST_FIRST, 0.80, mood=-0.7, activity=-0.5, workouts=-0.5),
-    "feel_worthwhile3": _levels("well-being", 14, _BEST_FIRST, 0.60, mood=-1.0),
-    "feel_worthwhile4": _levels("well-being", 14, _BEST_FIRST, 0.60, mood=-1.0),
-    "satisfiedwith_life": _levels("well-being", 14, _BEST_FIRST),
+    "feel_worthwhile1": _levels("well-being", _BEST_FIRST, 0.80, mood=-0.5, activity=-0.6, workouts=-0.6),
+    "feel_worthwhile2": _levels("well-being", _BEST_FIRST, 0.80, mood=-0.7, activity=-0.5, workouts=-0.5),
+    "feel_worthwhile3": _levels("well-being", _BEST_FIRST, 0.60, mood=-1.0),
+    "feel_worthwhile4": _levels("well-being", _BEST_FIRST, 0.60, mood=-1.0),
+    "satisfiedwith_life": _levels("well-being", _BEST_FIRST),
 }  # fmt: skip
 
 

@@ -202,7 +202,7 @@ def _explain(error: Exception) -> str:
     return text if isinstance(error, ConfigError) else f"{type(error).__name__}: {text}"
 
 
-def override(config: PretrainConfig, arguments: Sequence[str]) -> PretrainConfig:
+def override(config: T, arguments: Sequence[str]) -> T:
     """The configuration with fields replaced, e.g. `["--loop.steps", "100", "--model.patch=20"]`.
 
     Values are parsed by tyro after the field's type. Raises ConfigError for an unknown name or a bad value.
@@ -225,13 +225,13 @@ def override(config: PretrainConfig, arguments: Sequence[str]) -> PretrainConfig
     raise ConfigError(f"overrides cannot be parsed: {' '.join(arguments)}")
 
 
-def _parse(config: PretrainConfig, options: Sequence[tuple[str, list[str]]]) -> PretrainConfig:
+def _parse(config: T, options: Sequence[tuple[str, list[str]]]) -> T:
     import tyro
 
     # tyro prints a framed report of bad values even without console outputs; ours is one line.
     with contextlib.redirect_stderr(io.StringIO()):
         return tyro.cli(
-            tyro.conf.FlagConversionOff[tyro.conf.AvoidSubcommands[PretrainConfig]],
+            tyro.conf.FlagConversionOff[tyro.conf.AvoidSubcommands[type(config)]],
             args=[token for name, tokens in options for token in (f"--{name}", *tokens)],
             default=config,
             console_outputs=False,

@@ -203,8 +203,6 @@ def measure(
     rates = []
     for compiled in steps:
         rival = None if make_rival is None else make_rival(compiled.batch_size)
-        if rival is not None:
-            rival()
         rates.append(measure_step(compiled, repeats=repeats, rival=rival))
     device = jax.devices()[0]
     cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else ""

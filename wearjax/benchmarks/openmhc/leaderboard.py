@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from wearjax import tasks as outcomes
 from wearjax.benchmarks.openmhc import (
     imputation_scores,
     imputation_tasks,
@@ -26,7 +27,6 @@ from wearjax.benchmarks.openmhc import (
     packet_schema,
     prediction_errors,
     prediction_scores,
-    prediction_tasks,
 )
 from wearjax.benchmarks.openmhc.imputation_scores import Score
 from wearjax.benchmarks.openmhc.packet import Packet
@@ -34,7 +34,7 @@ from wearjax.errors import ConfigError
 from wearjax.predict.imputers import baselines
 
 RUN_TABLE = "per_user_errors.parquet"
-BASELINES = {"imputation": imputation_tasks.BASELINE, "prediction": prediction_tasks.BASELINE}
+BASELINES = {"imputation": imputation_tasks.BASELINE, "prediction": outcomes.BASELINE}
 _MARK = " · "  # between the name of a method and where it comes from
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wearjax.benchmarks.openmhc import imputation_tasks, packet_schema, prediction_tasks
+from wearjax import tasks as outcomes
+from wearjax.benchmarks.openmhc import imputation_tasks, packet_schema
 from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES
 from wearjax.benchmarks.openmhc.packet import Packet
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
@@ -114,7 +115,7 @@ def predictions(packets: Sequence[Packet]) -> list[TaskPredictions]:
         }
         tables.append(
             TaskPredictions(
-                prediction_tasks.task(code),
+                outcomes.task(code),
                 users,
                 np.array([truth[code][u] for u in users]),
                 {m: pair[:, 0] for m, pair in pairs.items()},

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wearjax import channels
-from wearjax.benchmarks.openmhc import imputation_tasks, prediction_tasks
+from wearjax import tasks as outcomes
+from wearjax.benchmarks.openmhc import imputation_tasks
 from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES
 
 TEXT = pa.string()
@@ -204,7 +205,7 @@ def _forecasting_problems(table: pa.Table) -> list[str]:
 def _prediction_problems(table: pa.Table) -> list[str]:
     found = []
     for row in _distinct(table, ("task", "task_type")).to_pylist():
-        task = prediction_tasks.TASKS.get(row["task"])
+        task = outcomes.TASKS.get(row["task"])
         if task is None:
             found += _unknown("task", [row["task"]], ())
         elif row["task_type"] != task.kind:

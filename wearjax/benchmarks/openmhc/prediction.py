@@ -19,17 +19,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from wearjax import __version__
-from wearjax.benchmarks.openmhc import prediction_cohort, prediction_results, prediction_tasks
+from wearjax import tasks as outcomes
+from wearjax.benchmarks.openmhc import prediction_cohort, prediction_results
 from wearjax.benchmarks.openmhc.prediction_results import PredictionResults
 from wearjax.benchmarks.openmhc.prediction_run import Progressed, Run
-from wearjax.benchmarks.openmhc.prediction_tasks import BASELINE, Task
 from wearjax.days import splits, task_labels
 from wearjax.days.open import open_days
 from wearjax.errors import ConfigError, MethodError
 from wearjax.predict import inputs, protocols, vector_cache
 from wearjax.predict.predictors import linear
+from wearjax.tasks import BASELINE, Task
 
-ALL = tuple(prediction_tasks.TASKS)
+ALL = tuple(outcomes.TASKS)
 SPLITS = {"test": "test", "validation": "validation", "val": "validation"}
 
 
@@ -77,7 +78,7 @@ def evaluate_prediction(
     """
     methods = _named_methods(method, method_name)
     given = tuple(methods) or (BASELINE,)
-    chosen = prediction_tasks.chosen(tasks)
+    chosen = outcomes.chosen(tasks)
     split = _checked(chosen, split=split, bootstrap=bootstrap, label_window=label_window)
     days, members = open_days(data_dir), splits.read_splits(data_dir)
     labels = task_labels.read_lookup(data_dir, window=label_window)
@@ -85,7 +86,7 @@ def evaluate_prediction(
     people = labels if label_window == "full_history" else task_labels.read_lookup(data_dir)
     source = inputs.ParticipantDays(days)
     baseline = methods.pop(BASELINE, None) or linear.Linear(
-        source, labels=people, kept_covariates=prediction_tasks.kept_covariates
+        source, labels=people, kept_covariates=outcomes.kept_covariates
     )
     made_with = {
         "data": vector_cache.digest_of(days, {}), "labels": people.digest, "label_window": label_window,

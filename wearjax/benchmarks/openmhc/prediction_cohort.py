@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float64
 
-from wearjax.benchmarks.openmhc.prediction_tasks import Task
 from wearjax.days.splits import Splits
 from wearjax.days.task_labels import Cohort, TaskLabels
 from wearjax.predict.protocols import EvalContext
 from wearjax.scores import correlation, fairness
+from wearjax.tasks import Task
 
 AGE, SEX = "age", "BiologicalSex"
 MIN_TRAIN = 2

@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from wearjax.benchmarks.openmhc import prediction_metrics
-from wearjax.benchmarks.openmhc.prediction_tasks import Task
 from wearjax.errors import ConfigError
 from wearjax.scores import bootstrap
+from wearjax.tasks import Task
 
 ATTRIBUTES = ("age_group", "sex")
 EVERYBODY = ("all", "all")

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float64
 
-from wearjax.benchmarks.openmhc import packet, prediction_tasks
+from wearjax import tasks
+from wearjax.benchmarks.openmhc import packet
 from wearjax.errors import ConfigError, StoreError
 
 
@@ -35,7 +36,7 @@ class TaskAnswers:
 
 def file_of(folder: Path, method: str, task: str, split: str) -> Path:
     """`<method>/<task>/<split>.parquet`, names made safe for files."""
-    name = prediction_tasks.file_name
+    name = tasks.file_name
     return folder / name(method) / name(task) / f"{split}.parquet"
 
 
@@ -43,7 +44,7 @@ def check_names(methods: Sequence[str]) -> None:
     """Raises ConfigError where two methods share a folder, or one has no usable name."""
     folders: dict[str, str] = {}
     for method in methods:
-        folder = prediction_tasks.file_name(method)
+        folder = tasks.file_name(method)
         if folder in ("", ".", "..") or "\\" in folder or "\0" in folder:
             raise ConfigError(f"method {method!r}: not usable as the name of a folder")
         if folder in folders:

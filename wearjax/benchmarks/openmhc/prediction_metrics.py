@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from wearjax.benchmarks.openmhc.prediction_tasks import Kind
 from wearjax.scores import bootstrap, classification, correlation, resampled
+from wearjax.tasks import Kind
 
 METRIC_OF: dict[str, str] = {
     "binary": "auprc",

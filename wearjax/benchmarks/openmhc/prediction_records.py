@@ -10,7 +10,7 @@ import numpy as np
 
 from wearjax.benchmarks.openmhc import prediction_metrics
 from wearjax.benchmarks.openmhc.prediction_errors import CohortErrors, TaskPredictions
-from wearjax.benchmarks.openmhc.prediction_tasks import BASELINE
+from wearjax.tasks import BASELINE
 
 COLUMNS = ("task", "task_type", "classifier", "metric", "value", "n_test")
 

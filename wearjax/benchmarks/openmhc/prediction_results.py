@@ -22,8 +22,8 @@ from wearjax.benchmarks.openmhc import (
 )
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
 from wearjax.benchmarks.openmhc.prediction_scores import FAIR_SKILL, OVERALL, RANK, SKILL, PredictionScore
-from wearjax.benchmarks.openmhc.prediction_tasks import BASELINE
 from wearjax.errors import ConfigError
+from wearjax.tasks import BASELINE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,10 +15,10 @@ from wearjax.benchmarks.openmhc import prediction_cohort, prediction_files, pred
 from wearjax.benchmarks.openmhc.prediction_cohort import TaskCohort
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
 from wearjax.benchmarks.openmhc.prediction_files import TaskAnswers
-from wearjax.benchmarks.openmhc.prediction_tasks import BASELINE, Task
 from wearjax.days import splits, task_labels
 from wearjax.errors import MethodError
 from wearjax.predict import inputs, protocols
+from wearjax.tasks import BASELINE, Task
 
 Progressed = Callable[[int, int, str, str], None]
 

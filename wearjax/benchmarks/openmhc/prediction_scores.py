@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float
 from wearjax.benchmarks.openmhc import prediction_errors
 from wearjax.benchmarks.openmhc.imputation_scores import FAIR_SKILL, RANK, SKILL, Score
 from wearjax.benchmarks.openmhc.prediction_errors import CohortErrors, TaskPredictions
-from wearjax.benchmarks.openmhc.prediction_tasks import BASELINE, DOMAINS, Task
 from wearjax.scores import bootstrap, fairness, intervals, rank, skill
+from wearjax.tasks import BASELINE, DOMAINS, Task
 
 __all__ = [
     "FAIR_SKILL",

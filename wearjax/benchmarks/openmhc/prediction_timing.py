@@ -7,15 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wearjax.benchmarks.openmhc import (
-    prediction_errors,
-    prediction_metrics,
-    prediction_scores,
-    prediction_tasks,
-)
+from wearjax import tasks as outcomes
+from wearjax.benchmarks.openmhc import prediction_errors, prediction_metrics, prediction_scores
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
-from wearjax.benchmarks.openmhc.prediction_tasks import BASELINE, Task
 from wearjax.scores import fairness
+from wearjax.tasks import BASELINE, Task
 
 
 def random_predictions(
@@ -36,7 +32,7 @@ def random_predictions(
     }
     methods = (BASELINE, *(f"method_{i}" for i in range(1, n_methods)))
     found = []
-    for task in prediction_tasks.chosen(tasks or prediction_tasks.TASKS):
+    for task in outcomes.chosen(tasks or outcomes.TASKS):
         chosen = np.flatnonzero(rng.random(n_participants) < labelled)
         latent = rng.normal(size=len(chosen))
         answers = {m: rng.uniform(0.2, 1.0) * latent + rng.normal(size=len(chosen)) for m in methods}

@@ -176,6 +176,14 @@ class TrainingSettings:
             raise ConfigError(f"training.seed: must be in [0, 2^32), got {self.seed}")
 
 
+@dataclass(frozen=True)
+class PyPOTSConfig:
+    """What a training run of a PyPOTS imputer is."""
+
+    model: Settings
+    training: TrainingSettings
+
+
 def published(kind: str, *, n_days: int = 1) -> tuple[Settings, TrainingSettings]:
     """Selected settings of a published OpenMHC imputer, and how it was trained as far as is known.
 

@@ -18,8 +18,8 @@ from wearjax.days.task_labels import TaskLabels
 from wearjax.errors import MethodError
 from wearjax.predict import inputs, probes
 from wearjax.predict.protocols import DataSpec, EvalContext
+from wearjax.tasks import COVARIATES
 
-COVARIATES = ("age", "BiologicalSex", "BMI_values")
 CLIP = 10.0
 _WIDTH = 2 * N_CHANNELS
 
@@ -33,7 +33,8 @@ class Linear:
     Args:
         days: the day set, or days by participant that others read too.
         labels: where the covariates are read; None leaves them out.
-        kept_covariates: of a task's code, which of `COVARIATES` it may use; None allows all but the task itself.
+        kept_covariates: of a task's code, which of `tasks.COVARIATES` it may use; None allows all but the task
+            itself.
         cache_dir: not needed, the day features stay in memory; here as every predictor takes it.
         progress: called with (participants done, total) while features are computed.
     """

@@ -46,6 +46,7 @@ def build(
     days: Days,
     *,
     weights: Any = None,
+    options: Mapping[str, Any] | None = None,
     tasks: Mapping[str, str] | None = None,
     cache_dir: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -54,6 +55,7 @@ def build(
 
     Args:
         weights: the loaded bundle or the path of the checkpoint, for those that need one.
+        options: further keywords of its class.
         tasks: code and kind of every task that will come, for those that learn all at once.
         cache_dir: folder in which features are kept for later runs.
         progress: called with (done, total) during long work.
@@ -71,4 +73,4 @@ def build(
     kind = getattr(importlib.import_module(f"{_HERE}.{entry.module}"), entry.name)
     given = () if weights is None else (weights,)
     known = {"tasks": tasks or {}} if entry.learns_all else {}
-    return kind(days, *given, **known, cache_dir=cache_dir, progress=progress)
+    return kind(days, *given, **known, **(options or {}), cache_dir=cache_dir, progress=progress)

@@ -2,32 +2,32 @@ from collections import Counter
 
 import pytest
 
-from wearjax.benchmarks.openmhc import prediction_tasks
+from wearjax import tasks
 from wearjax.errors import ConfigError
 
 
 def test_the_benchmark_has_its_tasks_by_domain_and_kind():
-    tasks = prediction_tasks.TASKS.values()
-    assert Counter(t.domain for t in tasks) == {
+    listed = tasks.TASKS.values()
+    assert Counter(t.domain for t in listed) == {
         "Demographics": 2,
         "Medical conditions": 12,
         "Body metrics and biomarkers": 8,
         "Mental well-being": 5,
         "Sleep and lifestyle": 5,
     }
-    assert Counter(t.kind for t in tasks) == {"binary": 13, "ordinal": 10, "regression": 9}
-    assert len({t.display for t in tasks}) == len(prediction_tasks.TASKS) == 32
+    assert Counter(t.kind for t in listed) == {"binary": 13, "ordinal": 10, "regression": 9}
+    assert len({t.display for t in listed}) == len(tasks.TASKS) == 32
 
 
 def test_ordinal_tasks_and_no_others_have_levels():
-    for task in (*prediction_tasks.TASKS.values(), *prediction_tasks.EXTRA_TASKS.values()):
+    for task in (*tasks.TASKS.values(), *tasks.EXTRA_TASKS.values()):
         assert (task.levels is not None) == (task.kind == "ordinal")
-    assert len(prediction_tasks.TASKS["blood_pressure_categories"].levels) == 5
-    assert prediction_tasks.TASKS["satisfiedwith_life"].levels[0] == "Very high"
+    assert len(tasks.TASKS["blood_pressure_categories"].levels) == 5
+    assert tasks.TASKS["satisfiedwith_life"].levels[0] == "Very high"
 
 
 def test_validity_and_forward_windows():
-    windows = {c: (t.validity_days, t.forward_weeks) for c, t in prediction_tasks.TASKS.items()}
+    windows = {c: (t.validity_days, t.forward_weeks) for c, t in tasks.TASKS.items()}
     assert windows["age"] == (1095, 156)
     assert windows["BiologicalSex"] == (None, 156)
     assert windows["PH"] == (365, 52)
@@ -37,20 +37,20 @@ def test_validity_and_forward_windows():
 
 
 def test_labels_beside_the_benchmark_have_a_domain_but_no_place_in_it():
-    assert not set(prediction_tasks.EXTRA_TASKS) & set(prediction_tasks.TASKS)
-    assert prediction_tasks.task("Watch_VO2Max").domain == "Wearable physiology"
-    assert prediction_tasks.task("happiness").domain == "Mental well-being"
+    assert not set(tasks.EXTRA_TASKS) & set(tasks.TASKS)
+    assert tasks.task("Watch_VO2Max").domain == "Wearable physiology"
+    assert tasks.task("happiness").domain == "Mental well-being"
 
 
 def test_choosing_tasks():
-    assert [t.code for t in prediction_tasks.chosen("PH")] == ["PH"]
-    assert [t.code for t in prediction_tasks.chosen(["age", "PH", "age"])] == ["age", "PH"]
+    assert [t.code for t in tasks.chosen("PH")] == ["PH"]
+    assert [t.code for t in tasks.chosen(["age", "PH", "age"])] == ["age", "PH"]
     with pytest.raises(ConfigError, match="'Age' is unknown; expected one of age, BiologicalSex"):
-        prediction_tasks.chosen(["Age"])
+        tasks.chosen(["Age"])
 
 
 def test_file_names_are_safe_and_distinct():
-    names = {prediction_tasks.file_name(code) for code in prediction_tasks.TASKS}
+    names = {tasks.file_name(code) for code in tasks.TASKS}
     assert len(names) == 32
     assert "Heart_Failure_or_CHF" in names
     assert not any("/" in name or " " in name for name in names)
@@ -58,8 +58,8 @@ def test_file_names_are_safe_and_distinct():
 
 @pytest.mark.parametrize("code", ["BMI_categories", "BMI_values", "age", "BiologicalSex", "framingham_risk"])
 def test_tasks_that_covariates_give_away_get_none(code):
-    assert prediction_tasks.kept_covariates(code) == ()
+    assert tasks.kept_covariates(code) == ()
 
 
 def test_other_tasks_keep_all_covariates():
-    assert prediction_tasks.kept_covariates("Diabetes") == ("age", "BiologicalSex", "BMI_values")
+    assert tasks.kept_covariates("Diabetes") == ("age", "BiologicalSex", "BMI_values")

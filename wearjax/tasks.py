@@ -1,4 +1,4 @@
-"""The prediction benchmark's tasks: 32 outcomes of five domains, and how each label is to be read.
+"""The table of the prediction tasks: 32 outcomes of five domains, and how each label is to be read.
 
 OpenMHC evaluation, prediction track. A task goes by its code, which is also its column in the label tables.
 """
@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from wearjax.errors import ConfigError
 
-BASELINE = "linear"
+BASELINE = "linear"  # the method that the others are compared with
 Kind = Literal["binary", "ordinal", "regression", "multiclass"]
 KINDS: tuple[str, ...] = get_args(Kind)
 DEMOGRAPHICS = "Demographics"
