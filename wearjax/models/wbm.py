@@ -211,7 +211,7 @@ class WBM(nnx.Module):
         views = 1 if keys is None else len(keys) // len(tokens)
         if self.config.scan_layers:
             first = jax.tree.map(lambda leaf: leaf[0], (stacked, words))
-            x = run(x, *first, views)
+            x = run(x, first[0], first[1], views)
             rest = jax.tree.map(lambda leaf: leaf[1:], (stacked, words))
             return jax.lax.scan(lambda x, xs: (run(x, *xs), None), x, rest)[0]
         for index, layer in enumerate(blocks.unstack(stacked, self.config.depth)):

@@ -231,7 +231,7 @@ def _parse(config: T, options: Sequence[tuple[str, list[str]]]) -> T:
     # tyro prints a framed report of bad values even without console outputs; ours is one line.
     with contextlib.redirect_stderr(io.StringIO()):
         return tyro.cli(
-            tyro.conf.FlagConversionOff[tyro.conf.AvoidSubcommands[type(config)]],
+            tyro.conf.FlagConversionOff[tyro.conf.AvoidSubcommands[type(config)]],  # type: ignore[misc]
             args=[token for name, tokens in options for token in (f"--{name}", *tokens)],
             default=config,
             console_outputs=False,

@@ -33,6 +33,15 @@ class TrainedImputer:
         graph, state = nnx.split(bundle.model)
         self._reconstruct = partial(jax.jit(partial(reconstruct, graph, bundle.stats)), state)
 
+    def impute(
+        self,
+        data: Float32[np.ndarray, "batch channel=19 time"],
+        observed_mask: Shaped[np.ndarray, "batch channel=19 time"],
+        target_mask: Shaped[np.ndarray, "batch channel=19 time"],
+    ) -> Float32[np.ndarray, "batch channel=19 time"]:
+        """`data` with the target cells filled; each kind says how."""
+        raise NotImplementedError
+
     def _impute_pieces(
         self,
         data: Float32[np.ndarray, "batch channel=19 time"],
