@@ -219,3 +219,10 @@ def test_pypots_trains_and_says_where(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit):
         cli.main([*command, "--model.n-layers", "8"])
     assert "no such field" in capsys.readouterr().err
+
+
+def test_an_option_given_twice_is_refused(tmp_path, capsys):
+    """The parser would silently forget the first."""
+    with pytest.raises(SystemExit):
+        cli.main(["evaluate", "imputation", "d", "--bundle", "a", "--bundle=b", "--out", str(tmp_path)])
+    assert "--bundle is given twice" in capsys.readouterr().err

@@ -58,6 +58,14 @@ def _verb(args: list[str]) -> tuple[tuple[str, ...], list[str]] | None:
     return None
 
 
+def _refuse_repeated(args: list[str]) -> None:
+    """Raises ConfigError for an option that is given twice: the parser would keep the last one and say nothing."""
+    flags = [arg.partition("=")[0].replace("_", "-") for arg in args if arg.startswith("--")]
+    for flag in dict.fromkeys(flags):
+        if flags.count(flag) > 1:
+            raise ConfigError(f"{flag} is given twice; several values go behind one: {flag} A B")
+
+
 def _run(args: list[str]) -> None:
     found = _verb(args)
     if found is None:
@@ -68,6 +76,7 @@ def _run(args: list[str]) -> None:
             raise ConfigError(f"unknown verb {words[0]!r}{hint} (wearjax --help lists the verbs)")
         return _help(words[:1])
     verb, rest = found
+    _refuse_repeated(rest)
     command, prog = VERBS[verb], "wearjax " + " ".join(verb)
     if verb in TRAINING:
         memory.keep_freed()
