@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,13 @@ def _model_step(
 ) -> list[Table]:
     """The training step of a model at its published size, against a matrix product in the same process."""
     from wearjax.train import config as configs
-    from wearjax.train import lsm2_breakdown, throughput
+    from wearjax.train import lsm2_breakdown, rival, throughput
 
     name, default_sizes = MODELS[what]
     config = replace(configs.load_config(name).model, dtype=dtype)
     table, steps = throughput.measure(
         config, batch_sizes=batch_sizes or default_sizes, repeats=repeats,
-        make_rival=None if against is None else _rival(Path(against), "make_step(batch_size)"),
+        make_rival=None if against is None else partial(rival.RivalStep, Path(against)),
         loader_rate=loader_rate(1),
     )  # fmt: skip
     if what != "lsm2":
@@ -165,8 +166,8 @@ def bootstrap_against(repeats: int, file: Path) -> list[Table]:
     """The same bootstrap by another program, on a table of golden size and on a large one."""
     from wearjax.benchmarks.openmhc import bootstrap_timing
 
-    rival = _rival(file, "score(errors, users, draws, baseline)")
-    found = [bootstrap_timing.compare(rival, *case) for case in bootstrap_timing.cases(repeats)]
+    score = _rival(file, "score(errors, users, draws, baseline)")
+    found = [bootstrap_timing.compare(score, *case) for case in bootstrap_timing.cases(repeats)]
     rows = [
         {
             "participants": c.n_participants,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -63,11 +64,16 @@ def test_made_batches_have_gaps(config):
 @pytest.mark.parametrize("config", [TINY, SPARSE, WEEKS], ids=lambda c: type(c).__name__)
 def test_every_model_is_measured(config):
     calls = []
+
+    @contextlib.contextmanager
+    def make_rival(size):
+        yield lambda: calls.append(size)
+
     (_, rows), steps = throughput.measure(
         config,
         batch_sizes=(1, 2),
         repeats=1,
-        make_rival=lambda size: lambda: calls.append(size),
+        make_rival=make_rival,
         loader_rate=1e3,
     )
     assert [row["batch"] for row in rows] == [1, 2]

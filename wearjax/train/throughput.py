@@ -6,6 +6,7 @@ another library can take its turns beside them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import time
@@ -26,6 +27,7 @@ from wearjax.models.registry import ModelConfig
 from wearjax.models.wbm import WBMConfig
 from wearjax.train import host, optimizer, state, step, tasks
 from wearjax.train.config import OptimizerConfig
+from wearjax.train.rival import RivalStep
 
 Table = tuple[str, list[dict]]
 
@@ -190,20 +192,20 @@ def measure(
     *,
     batch_sizes: Sequence[int],
     repeats: int = 3,
-    make_rival: Callable[[int], Callable[[], Any]] | None = None,
+    make_rival: Callable[[int], RivalStep] | None = None,
     loader_rate: float | None = None,
 ) -> tuple[Table, list[CompiledStep]]:
     """Table of the training step of a model, and the compiled steps.
 
     Args:
-        make_rival: makes a step of another library for a batch size; both are then timed in turns.
+        make_rival: starts a step of another library for a batch size; both are then timed in turns.
         loader_rate: days a second that the loader gives; adds the share of the step that reading would take.
     """
     steps = [compile_step(config, batch_size=size) for size in batch_sizes]
     rates = []
     for compiled in steps:
-        rival = None if make_rival is None else make_rival(compiled.batch_size)
-        rates.append(measure_step(compiled, repeats=repeats, rival=rival))
+        with contextlib.nullcontext() if make_rival is None else make_rival(compiled.batch_size) as rival:
+            rates.append(measure_step(compiled, repeats=repeats, rival=rival))
     device = jax.devices()[0]
     cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else ""
     kind = registry.of(config).kind
