@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -56,10 +57,8 @@ class RivalStep:
 
     def __call__(self) -> None:
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # the missing answer says so
             print("step", file=self._process.stdin, flush=True)
-        except BrokenPipeError:
-            pass  # the missing answer says so
         self._expect("done")
 
     def __enter__(self) -> RivalStep:
