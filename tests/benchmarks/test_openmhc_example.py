@@ -63,9 +63,9 @@ def test_it_averages_what_is_known_nearby():
 
 def test_the_command_line_takes_it_from_its_file(data_dir, tmp_path, capsys):
     arguments = [
-        "evaluate", "imputation", str(data_dir), "--out", str(tmp_path / "run"), "--method", f"{EXAMPLE}:LocalMean",
+        "evaluate", "imputation", str(data_dir), "--out", str(tmp_path / "run"),
         "--methods", "mean", "personalized_temporal_mean", "--scenarios", "temporal_slice", "--n-days", "7",
-        "--bootstrap", "10",
+        "--bootstrap", "10", "--method", f"{EXAMPLE}:LocalMean",
     ]  # fmt: skip
     cli.main(arguments)
     out = capsys.readouterr().out
@@ -78,5 +78,5 @@ def test_the_command_line_takes_it_from_its_file(data_dir, tmp_path, capsys):
         cli.main(arguments)
     assert "--force" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        cli.main([*arguments, "--force", "--method", f"{EXAMPLE}:LocalMean", f"{EXAMPLE}:LocalMean"])
+        cli.main([*arguments, f"{EXAMPLE}:LocalMean", "--force"])
     assert "two methods are called 'local_mean'" in capsys.readouterr().err
