@@ -20,7 +20,8 @@ from wearjax.segments import seven_days
 class LSM2Imputer(TrainedImputer):
     """Satisfies the imputer contract for models of single days and of whole weeks.
 
-    Windows of several days are imputed day by day by a daily model, and whole by a weekly one.
+    Windows of several days are imputed day by day by a daily model, and whole by a weekly one. Flags are
+    probabilities.
 
     Args:
         bundle: a trained model of kind `lsm2`.
@@ -33,21 +34,6 @@ class LSM2Imputer(TrainedImputer):
 
     def __init__(self, bundle: Bundle, *, batch_size: int = 16, clip: bool = False):
         super().__init__(bundle, _reconstruct, batch_size, clip)
-
-    def impute(
-        self,
-        data: Float32[np.ndarray, "batch channel=19 time"],
-        observed_mask: Shaped[np.ndarray, "batch channel=19 time"],
-        target_mask: Shaped[np.ndarray, "batch channel=19 time"],
-    ) -> Float32[np.ndarray, "batch channel=19 time"]:
-        """`data` with the target cells filled: stored units of continuous channels, probabilities of flags.
-
-        Values under the target mask are erased first, whatever the caller left there.
-
-        Raises:
-            MethodError: the time axis is not a whole number of the model's examples (days, or weeks).
-        """
-        return self._impute_pieces(data, observed_mask, target_mask)
 
 
 class LSM2SparseImputer(TrainedImputer):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
-from jaxtyping import Array, Float, Float32, Shaped
+from jaxtyping import Array, Float
 
 from wearjax.convert.bundle import Bundle
 from wearjax.objectives import masked_imputation, masked_reconstruction
@@ -14,6 +13,8 @@ from wearjax.predict.imputers.trained import TrainedImputer
 
 class SeriesImputer(TrainedImputer):
     """Satisfies the imputer contract; days or windows are cut into series of the model's length.
+
+    Flags are as the model estimates them, not cut to 0..1.
 
     Args:
         bundle: a trained model of kind `dlinear` or `brits`.
@@ -24,21 +25,6 @@ class SeriesImputer(TrainedImputer):
 
     def __init__(self, bundle: Bundle, *, batch_size: int = 32, clip: bool = False):
         super().__init__(bundle, _reconstruct, batch_size, clip)
-
-    def impute(
-        self,
-        data: Float32[np.ndarray, "batch channel=19 time"],
-        observed_mask: Shaped[np.ndarray, "batch channel=19 time"],
-        target_mask: Shaped[np.ndarray, "batch channel=19 time"],
-    ) -> Float32[np.ndarray, "batch channel=19 time"]:
-        """`data` with the target cells filled, in stored units; flags as the model estimates them, not cut to 0..1.
-
-        Values under the target mask are erased first, whatever the caller left there.
-
-        Raises:
-            MethodError: the time axis is not a whole number of the model's series.
-        """
-        return self._impute_pieces(data, observed_mask, target_mask)
 
 
 class DLinearImputer(SeriesImputer):

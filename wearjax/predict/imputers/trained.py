@@ -39,16 +39,14 @@ class TrainedImputer:
         observed_mask: Shaped[np.ndarray, "batch channel=19 time"],
         target_mask: Shaped[np.ndarray, "batch channel=19 time"],
     ) -> Float32[np.ndarray, "batch channel=19 time"]:
-        """`data` with the target cells filled; each kind says how."""
-        raise NotImplementedError
+        """`data` with the target cells filled, in stored units; flags as the model gives them.
 
-    def _impute_pieces(
-        self,
-        data: Float32[np.ndarray, "batch channel=19 time"],
-        observed_mask: Shaped[np.ndarray, "batch channel=19 time"],
-        target_mask: Shaped[np.ndarray, "batch channel=19 time"],
-    ) -> Float32[np.ndarray, "batch channel=19 time"]:
-        """Imputes pieces of the length of the model's examples, each on its own."""
+        Values under the target mask are erased first, whatever the caller left there. Pieces of the length of the
+        model's examples are imputed each on its own.
+
+        Raises:
+            MethodError: the time axis is not a whole number of the model's examples.
+        """
         minutes = self.bundle.config.minutes
         targets.check_pieces(type(self).__name__, data, minutes)
         target = np.asarray(target_mask, bool)
