@@ -26,14 +26,14 @@ def aggregate(values: Float32[np.ndarray, "*batch 19 minute"]) -> Float32[np.nda
         raise ValueError(f"expected (..., {N_CHANNELS}, whole hours of minutes), got {values.shape}")
     blocks = values.reshape(*values.shape[:-1], -1, MINUTES_PER_HOUR)
     known = ~np.isnan(blocks)
-    count = known.sum(axis=-1)
-    filled = np.where(known, blocks, 0)
+    count = known.view(np.uint8).sum(axis=-1, dtype=np.uint8)  # at most 60
     out = np.empty(count.shape, np.float32)
-    out[..., _SUMS, :] = filled[..., _SUMS, :, :].sum(axis=-1, dtype=np.float64)
-    total = filled[..., _MEANS, :, :].sum(axis=-1, dtype=np.float64)
-    out[..., _MEANS, :] = total / np.maximum(count[..., _MEANS, :], 1)
-    lowest = np.where(known[..., _MAXIMA, :, :], blocks[..., _MAXIMA, :, :], -np.inf)
-    out[..., _MAXIMA, :] = lowest.max(axis=-1)
+    added = [*_SUMS, *_MEANS]
+    filled = np.where(known[..., added, :, :], blocks[..., added, :, :], 0)
+    total = filled.astype(np.float64).sum(axis=-1)
+    out[..., _SUMS, :] = total[..., : len(_SUMS), :]
+    out[..., _MEANS, :] = total[..., len(_SUMS) :, :] / np.maximum(count[..., _MEANS, :], 1)
+    out[..., _MAXIMA, :] = np.fmax.reduce(blocks[..., _MAXIMA, :, :], axis=-1)
     out[count == 0] = np.nan
     return out
 
