@@ -4,6 +4,7 @@
     root/splits/sharable_users_seed42_2026_xs.json
     root/labels/enrollment_info.json {user: {"birth_year"}}
     root/labels/last_labels.json     {"BiologicalSex": {user: {"timestamps", "values"}}}, male = 1
+    root/hourly_trajectory/, root/forecasting_sample_index/   only with `write_trajectories`
     root/processed/daily_hf/data-NNNNN-of-NNNNN.arrow (IPC streams), state.json, dataset_info.json
 
 A row of `daily_hf` is one user-day, values zero-filled. Row order is the order of `days`.
@@ -11,6 +12,7 @@ A row of `daily_hf` is one user-day, values zero-filled. Row order is the order 
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -115,3 +117,59 @@ def _lists(cells: pa.Array, length: int) -> pa.ListArray:
 def _json(file: Path, content) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content))
+
+
+def write_trajectories(
+    root: Path,
+    hours: Mapping[str, tuple[dt.date, np.ndarray]],
+    retained: Mapping[str, Sequence[str]],
+    points: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    *,
+    rows_per_shard: int = 2,
+) -> Path:
+    """Adds `hourly_trajectory/` and `forecasting_sample_index/` to a root.
+
+    Args:
+        hours: by user, in the order of the rows: the first day, and (hours, 19) values with NaN.
+        retained: ISO dates that pass the day filters, by user.
+        points: sample index files by their name, e.g. `sample_index_P_24_M_H_7_3_S_100.json`.
+    """
+    folder = Path(root) / "hourly_trajectory"
+    folder.mkdir(parents=True)
+    users = list(hours)
+    parts = [users[i : i + rows_per_shard] for i in range(0, len(users), rows_per_shard)]
+    names = [f"data-{i:05d}-of-{len(parts):05d}.arrow" for i in range(len(parts))]
+    for name, part in zip(names, parts, strict=True):
+        table = _trajectory_table({user: hours[user] for user in part})
+        with ipc.new_stream(str(folder / name), table.schema) as stream:
+            stream.write_table(table)
+    _json(folder / "state.json", {"_data_files": [{"filename": name} for name in names]})
+    index = Path(root) / "forecasting_sample_index"
+    _json(index / "day_remain_mask.json", {user: list(days) for user, days in retained.items()})
+    for name, content in (points or {}).items():
+        _json(index / name, {user: list(days) for user, days in content.items()})
+    return Path(root)
+
+
+def _trajectory_table(hours: Mapping[str, tuple[dt.date, np.ndarray]]) -> pa.Table:
+    stamps = {
+        user: [
+            (dt.datetime.combine(first, dt.time()) + dt.timedelta(hours=h)).isoformat()
+            for h in range(len(values))
+        ]
+        for user, (first, values) in hours.items()
+    }
+    return pa.table(
+        {
+            "user_id": list(hours),
+            "values": pa.array(
+                [[row.tolist() for row in values] for _, values in hours.values()],
+                pa.list_(pa.list_(pa.float32())),
+            ),
+            "timestamps": list(stamps.values()),
+            "channel_names": [[c.source_name for c in CHANNELS]] * len(hours),
+            "channel_units": [[c.unit for c in CHANNELS]] * len(hours),
+            "start_time": [own[0] for own in stamps.values()],
+            "end_time": [own[-1] for own in stamps.values()],
+        }
+    )

@@ -12,18 +12,27 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "open_days": "wearjax.days.open",
+    "evaluate_forecasting": "wearjax.benchmarks.openmhc.forecasting",
     "evaluate_imputation": "wearjax.benchmarks.openmhc.imputation",
     "evaluate_prediction": "wearjax.benchmarks.openmhc.prediction",
     "load_pretrained": "wearjax.predict.pretrained",
 }
 
 if TYPE_CHECKING:
+    from wearjax.benchmarks.openmhc.forecasting import evaluate_forecasting
     from wearjax.benchmarks.openmhc.imputation import evaluate_imputation
     from wearjax.benchmarks.openmhc.prediction import evaluate_prediction
     from wearjax.days.open import open_days
     from wearjax.predict.pretrained import load_pretrained
 
-__all__ = ["__version__", "evaluate_imputation", "evaluate_prediction", "load_pretrained", "open_days"]
+__all__ = [
+    "__version__",
+    "evaluate_forecasting",
+    "evaluate_imputation",
+    "evaluate_prediction",
+    "load_pretrained",
+    "open_days",
+]
 
 
 def __getattr__(name: str):

@@ -229,9 +229,6 @@ def test_predictions_of_other_labels_are_refused(tmp_path):
         board(linear, other)
 
 
-def test_forecasting_packets_are_checked_but_not_scored_yet():
-    found = packet.Packet("forecasting", "m", None, "m", "", "", "other", None, None)
-    with pytest.raises(ConfigError, match="forecasting packets can be checked, but not scored yet"):
-        leaderboard.score([found])
+def test_no_packets_give_no_table():
     with pytest.raises(ConfigError, match="one track"):
         leaderboard.score([])

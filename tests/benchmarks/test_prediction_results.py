@@ -5,6 +5,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import (
     packet,
     packet_schema,
@@ -13,7 +14,6 @@ from wearjax.benchmarks.openmhc import (
     prediction_results,
     prediction_scores,
     prediction_timing,
-    result_files,
 )
 from wearjax.errors import ConfigError
 from wearjax.report import run_folder, tables

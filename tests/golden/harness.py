@@ -1,8 +1,9 @@
 """Runs golden cases: files of inputs with the answers that the reference implementation gave for them.
 
-A case file is JSON with `family` and `cases`; other files are passed over. Each case goes to the checker of
-its family (and of its `op`, where the family has several). To cover a family, put one module beside this
-file, named `check_<family>.py`, which registers its checkers; nothing else has to be edited:
+A case file is JSON with `family` and `cases`, or one case by itself, as VitalBench has them: its family is told
+from its keys (see `CONTENT_FAMILIES`). Other files are passed over. Each case goes to the checker of its family
+(and of its `op`, where the family has several). To cover a family, put one module beside this file, named
+`check_<family>.py`, which registers its checkers; nothing else has to be edited:
 
     import harness
     from wearjax.scores import intervals
@@ -16,7 +17,7 @@ file, named `check_<family>.py`, which registers its checkers; nothing else has 
     def check_zero_to_nan(case: dict) -> None: ...
 
 A checker gets the case as it was read, returns nothing, and fails by AssertionError. It must not depend on
-ids, sizes or counts. The module is imported when the first case of its family runs, so a broken one fails
+ids, sizes or counts. A case that names other files finds them with `sibling(case, name)`. The module is imported when the first case of its family runs, so a broken one fails
 only there.
 Folder: the environment variable WEARJAX_GOLDEN, else the folder of this file; searched recursively.
 """
@@ -39,11 +40,19 @@ HERE = Path(__file__).resolve().parent
 # fails.
 NOT_IMPLEMENTED_YET = frozenset(
     {
-        "forecast_sample_index",
         "forecasting_scoring",
-        "seasonal_naive",
     }
 )
+# A file that is one case: its family, and the keys that tell it. The first that fits counts.
+CONTENT_FAMILIES = (
+    ("vital_forward", {"model", "weights", "input_x", "output"}),
+    ("vital_metrics", {"true", "pred", "expected"}),
+    ("vital_metrics_aggregate", {"rule", "cases", "expected"}),
+    ("vital_windowing", {"csv_rows"}),
+    ("vital_parameter_counts", {"counts"}),
+)
+MASKS_FAMILY, MASKS_KEY = "vital_masks", "val_or_test_first_cases"  # every value of the file has this key
+FILE_KEY = "__file__"  # where a case that is a whole file was read
 INFINITIES = {"inf": np.inf, "-inf": -np.inf}
 
 Checker = Callable[[dict], None]
@@ -90,7 +99,7 @@ def find_cases(root: Path) -> tuple[list[GoldenCase], list[str]]:
         except ValueError as error:
             problems.append(f"{file}: not JSON ({error})")
             continue
-        if isinstance(content, dict) and {"family", "cases"} <= content.keys():
+        if isinstance(content, dict):
             cases.extend(_cases_of(file, content))
     if not cases:
         problems.append(f"{root}: no golden case found")
@@ -98,9 +107,27 @@ def find_cases(root: Path) -> tuple[list[GoldenCase], list[str]]:
 
 
 def _cases_of(file: Path, content: dict) -> Iterator[GoldenCase]:
-    for number, case in enumerate(content["cases"]):
-        name = f"{content['family']}-{case.get('id', number)}"
-        yield GoldenCase(file, content["family"], name, case)
+    if {"family", "cases"} <= content.keys():
+        for number, case in enumerate(content["cases"]):
+            name = f"{content['family']}-{case.get('id', number)}"
+            yield GoldenCase(file, content["family"], name, case)
+    elif (family := _family_by_content(content)) is not None:
+        yield GoldenCase(file, family, f"{family}-{file.stem}", content | {FILE_KEY: str(file)})
+
+
+def _family_by_content(content: dict) -> str | None:
+    """Family of a file that is one case, or None."""
+    for family, keys in CONTENT_FAMILIES:
+        if keys <= content.keys():
+            return family
+    if content and all(isinstance(value, dict) and MASKS_KEY in value for value in content.values()):
+        return MASKS_FAMILY
+    return None
+
+
+def sibling(case: dict, name: str) -> dict:
+    """The file `name`.json beside the file that is this case."""
+    return json.loads(Path(case[FILE_KEY]).with_name(f"{name}.json").read_text())
 
 
 def run(golden: GoldenCase) -> None:

@@ -379,7 +379,7 @@ def test_published_spaces_fit_their_models(kind):
 
 def test_published_numbers_of_trials():
     assert {kind: space.trials for kind, space in search_spaces.SPACES.items()} == {
-        "lsm2": 15, "lsm2_sparse": 30, "wbm": 15,
+        "lsm2": 15, "lsm2_sparse": 30, "wbm": 15, "dlinear_forecast": 15, "segrnn": 15, "mixlinear": 15,
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from wearjax.layers import blocks
 from wearjax.models import lsm2, lsm2_sparse
 from wearjax.models.lsm2 import LSM2Config
 from wearjax.models.lsm2_sparse import LSM2SparseConfig
+from wearjax.models.mixlinear import MixLinearConfig
 from wearjax.models.wbm import WBMConfig
 from wearjax.train import lsm2_breakdown, throughput
 
@@ -51,10 +52,11 @@ def test_flops_of_the_sparse_model():
 
 
 SPARSE = LSM2SparseConfig(**dataclasses.asdict(TINY) | {"patch": 120, "decoder_depth": 2})
+HOURS = MixLinearConfig(steps=48)
 WEEKS = WBMConfig(dim=8, tokenizer_hidden=4, depth=1, d_state=4, headdim=4, projection_dim=4)
 
 
-@pytest.mark.parametrize("config", [TINY, SPARSE, WEEKS], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("config", [TINY, SPARSE, WEEKS, HOURS], ids=lambda c: type(c).__name__)
 def test_made_batches_have_gaps(config):
     values = throughput.made_batch(config, 2)["values"]
     assert len(values) == 2

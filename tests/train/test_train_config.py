@@ -21,6 +21,9 @@ PARAMETERS = {
     "lsm2_weekly": 24_591_548,
     "lsm2_sparse": 24_559_498,
     "wbm": 6_405_120,
+    "dlinear_forecast": 23_638,
+    "segrnn_forecast": 27_985,
+    "mixlinear_forecast": 1_184,
 }
 SHIPPED = {file.stem: file for folder in configs.config_folders() for file in folder.glob("*.py")}
 

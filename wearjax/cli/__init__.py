@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from wearjax.cli import data, evaluate, memory, prediction, train
+from wearjax.cli import data, evaluate, forecasting, memory, prediction, train, vital_tracks, vitalbench
 from wearjax.cli.output import console
 from wearjax.errors import ConfigError, WearjaxError
 
@@ -26,9 +26,14 @@ VERBS: dict[tuple[str, ...], Callable] = {
     ("convert", "torch"): train.convert_torch,
     ("convert", "flax"): train.convert_flax,
     ("evaluate", "imputation"): evaluate.imputation_track,
+    ("evaluate", "forecasting"): forecasting.forecasting_track,
     ("evaluate", "prediction"): prediction.prediction_track,
     ("evaluate", "retrieval"): evaluate.retrieval,
     ("impute",): evaluate.impute,
+    ("vitalbench", "prepare"): vitalbench.prepare,
+    ("vitalbench", "train"): vital_tracks.train,
+    ("vitalbench", "evaluate"): vital_tracks.evaluate,
+    ("vitalbench", "ablate"): vital_tracks.ablate,
     ("bench",): evaluate.bench,
     ("report",): evaluate.report,
 }

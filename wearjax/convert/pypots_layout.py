@@ -1,4 +1,4 @@
-"""Names and shapes of PyPOTS state dicts of DLinear and BRITS, and of the same parameters here.
+"""Names and shapes of PyPOTS state dicts, and of the same parameters here: imputers, and what forecasters share.
 
 PyPOTS keeps one dictionary a model; its wrappers put `model.` or `backbone.` before the names, which depends on the
 version. Arrays are NumPy; nothing here needs PyTorch.
@@ -24,11 +24,19 @@ class Entry(NamedTuple):
     Attributes:
         theirs: names of the arrays that it is made of; two where a leading axis of ours holds the directions.
         to_ours, to_theirs: how one array turns.
+        axes: of each of their arrays; by default told from the name.
     """
 
     theirs: tuple[str, ...]
     to_ours: Callable[..., np.ndarray]
     to_theirs: Callable[..., np.ndarray]
+    axes: int | None = None
+
+    def axes_of(self, name: str) -> int:
+        """Axes that the array of that name must have."""
+        if self.axes is not None:
+            return self.axes
+        return 2 if name.endswith((".weight", "weight_ih", "weight_hh", ".W")) else 1
 
 
 def _same(array: np.ndarray) -> np.ndarray:
@@ -112,16 +120,20 @@ def to_flax(kind: str, state_dict: Weights) -> dict[str, np.ndarray]:
     Raises:
         CheckpointError: an entry is missing or has another number of axes.
     """
-    entries = entries_of(kind)
-    names = [name for entry in entries.values() for name in entry.theirs]
-    found = renamed(state_dict, names, where=f"PyPOTS {kind}")
+    return taken(entries_of(kind), state_dict, where=f"PyPOTS {kind}")
+
+
+def taken(entries: Mapping[str, Entry], state_dict: Weights, *, where: str) -> dict[str, np.ndarray]:
+    """What `to_flax` returns, by a table of entries; real and imaginary parts of an array are float32."""
+    found = renamed(state_dict, [name for entry in entries.values() for name in entry.theirs], where=where)
     params = {}
     for ours, entry in entries.items():
         arrays = []
         for name in entry.theirs:
-            array = np.asarray(found[name], np.float32)
-            if array.ndim != (2 if name.endswith((".weight", "weight_ih", "weight_hh", ".W")) else 1):
-                raise CheckpointError(f"PyPOTS {kind}: {name} has shape {array.shape}")
+            array = np.asarray(found[name])
+            array = array.astype(np.complex64 if array.dtype.kind == "c" else np.float32)
+            if array.ndim != entry.axes_of(name):
+                raise CheckpointError(f"{where}: {name} has shape {array.shape}")
             arrays.append(np.ascontiguousarray(entry.to_ours(array)))
         params[ours] = np.stack(arrays) if len(arrays) > 1 else arrays[0]
     return params
@@ -135,18 +147,22 @@ def to_pypots(kind: str, params: Weights) -> dict[str, np.ndarray]:
     Raises:
         CheckpointError: a parameter is missing or has no place.
     """
-    entries = entries_of(kind)
+    prefix = "model." if kind == "brits" else ""
+    return {prefix + name: array for name, array in given(entries_of(kind), params, kind=kind).items()}
+
+
+def given(entries: Mapping[str, Entry], params: Weights, *, kind: str) -> dict[str, np.ndarray]:
+    """What `to_pypots` returns, by a table of entries."""
     for name in entries:
         if name not in params:
             raise CheckpointError(f"parameter {name} is missing")
     if extra := sorted(params.keys() - entries.keys()):
         raise CheckpointError(f"parameter {extra[0]} has no place in the {kind} layout of PyPOTS")
     state_dict = {}
-    prefix = "model." if kind == "brits" else ""
     for ours, entry in entries.items():
         layers = params[ours] if len(entry.theirs) > 1 else [params[ours]]
         for name, array in zip(entry.theirs, layers, strict=True):
-            state_dict[prefix + name] = np.ascontiguousarray(entry.to_theirs(np.asarray(array)))
+            state_dict[name] = np.ascontiguousarray(entry.to_theirs(np.asarray(array)))
     return state_dict
 
 

@@ -64,7 +64,8 @@ def import_torch(
     """A bundle from a PyTorch checkpoint, weights bit for bit.
 
     Args:
-        path: a `.safetensors`, `.ckpt`, `.pt` or `.pth` file, or a release folder with its manifest.
+        path: a `.safetensors`, `.ckpt`, `.pt` or `.pth` file, or a release folder with its manifest, or that of a
+            PyPOTS forecaster (`wearjax.convert.pypots_forecasters`).
         kind: of model; None tells it from the keys.
         stats: normalization file; None takes that of the release, of the checkpoint, or of a
             `normalization_stats.json` beside it, in this order.
@@ -77,6 +78,10 @@ def import_torch(
     path, out = Path(path), Path(out)
     if out.exists():
         raise CheckpointError(f"{out} exists; a bundle is never overwritten")
+    from wearjax.convert import pypots_forecasters  # which reads releases, as this module does
+
+    if pypots_forecasters.is_release(path):
+        return pypots_forecasters.import_forecaster(path, out=out, note=note)
     file, manifest = _resolve(path)
     checkpoint = read(file)
     try:

@@ -58,18 +58,18 @@ class DLinearConfig:
             raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
 
 
-def _uniform(rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int) -> Array:
+def uniform(rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int) -> Array:
     """Uniform within 1 / sqrt(fan_in), as PyTorch starts its linear maps."""
     bound = 1.0 / math.sqrt(fan_in)
     return jax.random.uniform(rngs.params(), shape, jnp.float32, -bound, bound)
 
 
-class _Affine(nnx.Module):
-    """Kernel (in, out) and bias."""
+class Affine(nnx.Module):
+    """Kernel (in, out) and bias, started as PyTorch starts a linear map."""
 
     def __init__(self, n_in: int, n_out: int, *, rngs: nnx.Rngs):
-        self.kernel = nnx.Param(_uniform(rngs, (n_in, n_out), n_in))
-        self.bias = nnx.Param(_uniform(rngs, (n_out,), n_in))
+        self.kernel = nnx.Param(uniform(rngs, (n_in, n_out), n_in))
+        self.bias = nnx.Param(uniform(rngs, (n_out,), n_in))
 
 
 class Branch(nnx.Module):
@@ -77,17 +77,30 @@ class Branch(nnx.Module):
 
     All three are linear, so their order of evaluation is free: embedding and projection are multiplied first, and the
     map over time, which is nearly all the work, acts on the channels instead of the hidden units.
+
+    Args:
+        out_steps: steps that the map over time makes of `steps`; as many by default.
     """
 
-    def __init__(self, steps: int, n_channels: int, d_model: int, *, dtype=jnp.float32, rngs: nnx.Rngs):
-        self.embed = _Affine(2 * n_channels, d_model, rngs=rngs)
-        self.time = _Affine(steps, steps, rngs=rngs)
-        self.time.kernel[...] = jnp.full((steps, steps), 1.0 / steps, jnp.float32)
-        self.project = _Affine(d_model, n_channels, rngs=rngs)
+    def __init__(
+        self,
+        steps: int,
+        n_channels: int,
+        d_model: int,
+        *,
+        out_steps: int | None = None,
+        dtype=jnp.float32,
+        rngs: nnx.Rngs,
+    ):
+        out_steps = steps if out_steps is None else out_steps
+        self.embed = Affine(2 * n_channels, d_model, rngs=rngs)
+        self.time = Affine(steps, out_steps, rngs=rngs)
+        self.time.kernel[...] = jnp.full((steps, out_steps), 1.0 / steps, jnp.float32)
+        self.project = Affine(d_model, n_channels, rngs=rngs)
         self.dtype = dtype
 
-    def __call__(self, x: Float[Array, "B T C"], observed: Float[Array, "B T C"]) -> Float[Array, "B T C"]:
-        """The branch's share of the reconstruction.
+    def __call__(self, x: Float[Array, "B T C"], observed: Float[Array, "B T C"]) -> Float[Array, "B S C"]:
+        """The branch's share of the reconstruction, or of a forecast.
 
         Args:
             observed: 1 where the value is known, 0 elsewhere, where `x` must be 0.

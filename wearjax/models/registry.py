@@ -9,7 +9,7 @@ from typing import Any
 from flax import nnx
 
 from wearjax.errors import ConfigError
-from wearjax.models import brits, dlinear, lsm2, lsm2_sparse, wbm
+from wearjax.models import brits, dlinear, dlinear_forecast, lsm2, lsm2_sparse, mixlinear, segrnn, wbm
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,28 @@ ARCHITECTURES: dict[str, Architecture] = {
     "wbm": Architecture("wbm", wbm.WBMConfig, wbm.WBM, wbm.training_flops),
     "dlinear": Architecture("dlinear", dlinear.DLinearConfig, dlinear.DLinear, dlinear.training_flops),
     "brits": Architecture("brits", brits.BRITSConfig, brits.BRITS, brits.training_flops),
+    "dlinear_forecast": Architecture(
+        "dlinear_forecast",
+        dlinear_forecast.DLinearForecastConfig,
+        dlinear_forecast.DLinearForecast,
+        dlinear_forecast.training_flops,
+    ),
+    "segrnn": Architecture("segrnn", segrnn.SegRNNConfig, segrnn.SegRNN, segrnn.training_flops),
+    "mixlinear": Architecture(
+        "mixlinear", mixlinear.MixLinearConfig, mixlinear.MixLinear, mixlinear.training_flops
+    ),
 }
+ForecastConfig = dlinear_forecast.DLinearForecastConfig | segrnn.SegRNNConfig | mixlinear.MixLinearConfig
+FORECASTERS = ("dlinear_forecast", "segrnn", "mixlinear")  # kinds that continue hours
 ModelConfig = (
-    lsm2.LSM2Config | lsm2_sparse.LSM2SparseConfig | wbm.WBMConfig | dlinear.DLinearConfig | brits.BRITSConfig
+    lsm2.LSM2Config
+    | lsm2_sparse.LSM2SparseConfig
+    | wbm.WBMConfig
+    | dlinear.DLinearConfig
+    | brits.BRITSConfig
+    | dlinear_forecast.DLinearForecastConfig
+    | segrnn.SegRNNConfig
+    | mixlinear.MixLinearConfig
 )
 
 

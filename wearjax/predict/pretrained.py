@@ -1,4 +1,4 @@
-"""A trained model as a person uses it: load a folder, impute or embed."""
+"""A trained model as a person uses it: load a folder, impute, forecast or embed."""
 
 from __future__ import annotations
 
@@ -81,6 +81,22 @@ class Pretrained:
                 f"embed: expected (example, {wanted[0]}, {wanted[1]}) values, got {values.shape}"
             )
         return embed(values, self.bundle.config.encoder_dim, self.batch_size)
+
+    @cached_property
+    def _forecaster(self):
+        from wearjax.predict.forecasters import loading
+
+        return loading.of_bundle(self.bundle)
+
+    def forecast(
+        self, history: Float32[np.ndarray, "channel=19 hour"], horizon: int
+    ) -> Float32[np.ndarray, "channel=19 horizon"]:
+        """The hours that follow a history of hours, in the units of the channel table; NaN = missing.
+
+        Raises:
+            MethodError: a model that cannot forecast, another horizon than the model's, or another shape.
+        """
+        return self._forecaster.predict(history, horizon)
 
 
 def load_pretrained(path: str | os.PathLike, *, batch_size: int = 16) -> Pretrained:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float32
@@ -21,8 +21,13 @@ def choose_methods(gallery: Gallery, ranking: Sequence[str], baseline: str) -> l
     Args:
         ranking: method names, best first; methods it lacks follow in alphabetical order.
     """
-    known = [m for m in ranking if m in gallery.imputed]
-    names = known + sorted(set(gallery.imputed) - set(known))
+    return best_methods(gallery.imputed, ranking, baseline)
+
+
+def best_methods(methods: Collection[str], ranking: Sequence[str], baseline: str) -> list[str]:
+    """`choose_methods` of any names."""
+    known = [m for m in ranking if m in methods]
+    names = known + sorted(set(methods) - set(known))
     learned = [m for m in names if words.is_learned(m)]
     simple = [m for m in names if not words.is_learned(m) and m != baseline]
     order = [*learned[:1], *simple[:1], *[m for m in names if m == baseline], *learned[1:], *simple[1:]]

@@ -20,6 +20,7 @@ from wearjax.report.tables import Cell
 
 _SCOPES = {
     "imputation": ("overall", "semantic", *(f"cat:{name}" for name in BUCKETS)),
+    "forecasting": ("overall", *tables.FORECAST_CATEGORIES),
     "prediction": ("overall", *tasks.DOMAINS),
 }
 

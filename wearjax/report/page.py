@@ -17,6 +17,7 @@ from wearjax.errors import WearjaxError
 from wearjax.report import (
     day_figure,
     figures,
+    forecast_section,
     gallery,
     leaderboard,
     run_folder,
@@ -130,6 +131,7 @@ def render(runs: Sequence[RunFolder], boards: Sequence[leaderboard.Board] = ()) 
     palette = _palette(runs, rows)
     only_filled = bool(runs) and all(r.is_imputation_of_recordings for r in runs)
     only_prediction = bool(runs) and all(r.is_prediction for r in runs)
+    only_forecasting = bool(runs) and all(r.is_forecasting for r in runs)
     training = [r for r in runs if r.metrics]
     return environment.get_template("report.html.j2").render(
         title=summary.title(runs) if runs else leaderboard.title(boards),
@@ -140,6 +142,10 @@ def render(runs: Sequence[RunFolder], boards: Sequence[leaderboard.Board] = ()) 
         runs=runs,
         only_filled=only_filled,
         only_prediction=only_prediction,
+        only_forecasting=only_forecasting,
+        channel_table=forecast_section.channel_table(runs, rows),
+        window_sections=forecast_section.window_sections(runs, rows, palette),
+        counted=[(r, counted) for r in runs if (counted := tables.counted(r))],
         skill=_skill(runs, rows, palette),
         bars=_bars(runs, rows, palette),
         scenario_counts=_scenario_counts(runs),
@@ -160,6 +166,7 @@ def render(runs: Sequence[RunFolder], boards: Sequence[leaderboard.Board] = ()) 
 def _palette(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> dict[str, str]:
     """Colour of every label; methods that appear only in a gallery follow."""
     seen = [m for r in runs if r.gallery is not None for m in r.gallery.imputed]
+    seen += [m for r in runs if r.forecasts is not None for m in r.forecasts.forecast]
     return words.colours([*sorted((r.label for r in rows), key=lambda label: label), *seen])
 
 
@@ -191,6 +198,8 @@ def _bars(
     runs: Sequence[RunFolder], rows: Sequence[tables.Entry], palette: Mapping[str, str]
 ) -> Markup | None:
     scopes = tables.scenario_scopes(rows)
+    if not scopes and any(r.is_forecasting for r in runs):
+        scopes = [s for s in tables.headline_scopes(rows) if s != "overall"]
     if not scopes:
         return None
     baselines = sorted({r.baseline for r in runs if r.scores})

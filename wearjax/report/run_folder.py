@@ -19,7 +19,8 @@ from jaxtyping import Bool, Float32
 from wearjax.day import SHAPE
 from wearjax.days import coverage
 from wearjax.errors import WearjaxError
-from wearjax.report import words
+from wearjax.report import forecasts, words
+from wearjax.report.forecasts import Forecasts
 
 _T = TypeVar("_T")
 _SCORE_NUMBERS = ("point", "mean", "ci_lo", "ci_hi")
@@ -72,7 +73,7 @@ class RunFolder:
         config, results: parsed JSON; empty where the file is absent.
         metrics: lines of `metrics.jsonl` in order of step; a restarted step counts once, its last line holds.
         cut_lines: 1 if the last line of `metrics.jsonl` was cut off by a stop, else 0.
-        scores, gallery, coverage: None where the file is absent.
+        scores, gallery, coverage, forecasts: None where the file is absent.
         absent: names of the files that are not there.
     """
 
@@ -85,6 +86,7 @@ class RunFolder:
     gallery: Gallery | None
     coverage: dict[str, Any] | None
     absent: frozenset[str]
+    forecasts: Forecasts | None = None
 
     @property
     def is_imputation_of_recordings(self) -> bool:
@@ -95,6 +97,11 @@ class RunFolder:
     def is_prediction(self) -> bool:
         """True for an evaluation of the prediction track: outcomes in place of scenarios and days."""
         return self.results.get("track") == "prediction"
+
+    @property
+    def is_forecasting(self) -> bool:
+        """True for an evaluation of the forecasting track: windows of hours in place of days."""
+        return self.results.get("track") == "forecasting"
 
     @property
     def baseline(self) -> str:
@@ -124,15 +131,16 @@ def read(path: str | os.PathLike, *, name: str | None = None) -> RunFolder:
     metrics, cut_lines = optional("metrics.jsonl", _read_metrics, lambda: ([], 0))
     scores = optional("scores.parquet", _read_scores, lambda: None)
     gallery = optional("predictions/gallery.npz", _read_gallery, lambda: None)
+    windows = forecasts.read(path / forecasts.FILE) if (path / forecasts.FILE).is_file() else None
     table = optional("coverage.npz", coverage.load, lambda: None)
-    if len(absent) == 6:
+    if len(absent) == 6 and windows is None:
         raise WearjaxError(
             f"{path}: not a run folder (none of config.json, results.json, metrics.jsonl, scores.parquet, "
-            "predictions/gallery.npz, coverage.npz)"
+            f"predictions/gallery.npz, {forecasts.FILE}, coverage.npz)"
         )
     return RunFolder(
         name or words.plain(path.resolve().name, 60),
-        config, results, metrics, cut_lines, scores, gallery, table, frozenset(absent),
+        config, results, metrics, cut_lines, scores, gallery, table, frozenset(absent), windows,
     )  # fmt: skip
 
 

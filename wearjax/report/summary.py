@@ -13,9 +13,10 @@ from wearjax.report.run_folder import RunFolder, Score
 _MUST_AGREE = {
     "split": "split",
     "n_days": "days a method sees at once",
+    "horizon": "forecast hours",
     "seed": "seed",
     "n_participants": "participants",
-    "n_samples": "days",
+    "n_samples": "days or windows",
     "bootstrap": "bootstrap draws",
 }
 
@@ -28,6 +29,8 @@ def title(runs: Sequence[RunFolder]) -> str:
     )
     if runs and all(r.is_prediction for r in runs):
         what = "Prediction of health outcomes"
+    if runs and all(r.is_forecasting for r in runs):
+        what = "Forecast of wearable hours"
     if not any(r.scores or r.is_imputation_of_recordings for r in runs):
         what = "Training run" if any(r.metrics for r in runs) else "Run"
     return f"{what}: {', '.join(r.name for r in runs)}"
@@ -61,9 +64,10 @@ def _best(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> str:
 
 
 def _cohort(runs: Sequence[RunFolder], entry: tables.Entry) -> str:
-    results = next(r.results for r in runs if r.name == entry.run)
+    run = next(r for r in runs if r.name == entry.run)
+    results, unit = run.results, "window" if run.is_forecasting else "day"
     days, people, split = (results.get(k) for k in ("n_samples", "n_participants", "split"))
-    parts = [f"{_amount(days)} {_plural(days, 'day')}"] if _is_count(days) else []
+    parts = [f"{_amount(days)} {_plural(days, unit)}"] if _is_count(days) else []
     parts += [f"{_amount(people)} {_plural(people, 'participant')}"] if _is_count(people) else []
     where = f" ({words.plain(split)} split)" if isinstance(split, str) else ""
     return f"On {' of '.join(parts)}{where}, " if parts else ""
@@ -142,7 +146,8 @@ def disagreements(runs: Sequence[RunFolder]) -> list[str]:
 def facts(run: RunFolder) -> list[tuple[str, str]]:
     """The few numbers that stand as tiles under the title."""
     labels = {
-        "n_participants": "participants", "n_samples": "days", "split": "split",
+        "n_participants": "participants", "n_samples": "windows" if run.is_forecasting else "days",
+        "split": "split", "horizon": "hours ahead",
         "n_days": "days" if run.is_imputation_of_recordings else "days seen at once",
         "bootstrap": "bootstrap draws", "seed": "seed",
     }  # fmt: skip

@@ -13,13 +13,15 @@ from wearjax.report import words
 from wearjax.report.run_folder import RunFolder, Score
 
 SKILL, RANK, FAIR_SKILL = "skill", "rank", "fair_skill"
+FORECAST_CATEGORIES = tuple(name.replace("workouts", "workout") for name in CATEGORIES)
 _HEADLINE = (
     "overall",
     "semantic",
     *(f"cat:{name}" for name in CATEGORIES),
+    *FORECAST_CATEGORIES,
     *tasks.DOMAINS,
 )
-_LEAF = "task:"
+_LEAF, _CHANNEL = "task:", "channel_"  # of the forecasting track
 _OUTCOMES = {**tasks.TASKS, **tasks.EXTRA_TASKS}
 
 
@@ -118,8 +120,13 @@ def headline_scopes(rows: Iterable[Entry]) -> list[str]:
 
 def fair_scopes(rows: Iterable[Entry]) -> list[str]:
     """Scopes of the fair skill: overall, then the attributes."""
-    present = {scope for entry in rows for metric, scope in entry.scores if metric == FAIR_SKILL}
-    return sorted(present, key=lambda scope: (scope != "overall", scope))
+    present = {
+        scope
+        for entry in rows
+        for metric, scope in entry.scores
+        if metric == FAIR_SKILL and not scope.startswith(_CHANNEL)
+    }
+    return sorted(present, key=lambda scope: (scope != "overall", scope in FORECAST_CATEGORIES, scope))
 
 
 def scenario_scopes(rows: Iterable[Entry]) -> list[str]:
@@ -129,8 +136,9 @@ def scenario_scopes(rows: Iterable[Entry]) -> list[str]:
     )
     named = [scope for scope in words.SCENARIOS if scope in present]
     others = [
-        s for s in present if s not in words.SCENARIOS and s not in _HEADLINE and not s.startswith(_LEAF)
-    ]
+        s for s in present
+        if s not in words.SCENARIOS and s not in _HEADLINE and not s.startswith((_LEAF, _CHANNEL))
+    ]  # fmt: skip
     return named + others
 
 
@@ -160,6 +168,8 @@ def _tasks(rows: Sequence[Entry], scope: str) -> str:
     low, high = min(counts), max(counts)
     outcomes = any(other in tasks.DOMAINS for r in rows for _, other in r.scores)
     unit = {"overall": "scenario", "semantic": "scenario"}.get(scope, "category")
+    if any(other.startswith(_CHANNEL) for r in rows for _, other in r.scores):
+        unit = "category" if scope == "overall" else "channel"
     if outcomes or scope.startswith("cat:"):
         unit = "task"
     plural = unit if high == 1 else ("categories" if unit == "category" else f"{unit}s")
@@ -274,6 +284,13 @@ def skipped(run: RunFolder) -> list[tuple[str, str]]:
     if run.cut_lines:
         rows.append(("cut-off last line of metrics.jsonl (the run was stopped while writing)", "1"))
     return rows
+
+
+def counted(run: RunFolder) -> list[tuple[str, str]]:
+    """What methods counted themselves, e.g. series that could not be fitted: method and kind, number."""
+    return [
+        (words.plain(k.replace(".", ": ")), number(v)) for k, v in flatten(mapping(run.results.get("counts")))
+    ]
 
 
 def filled_cells(run: RunFolder) -> list[tuple[str, str]]:

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from wearjax.channels import CATEGORIES, CHANNELS
 
 BASELINE = "locf"
+_FORECAST_BASELINE = "seasonal_naive"
 RUN_MARK = " · "  # between a method and the run it belongs to
 # Methods that learn no weights; any other name counts as a learned method.
 STATISTICAL = frozenset(
     ("mean", "mode", "linear", BASELINE, "temporal_mean", "temporal_mode",
-     "personalized_mean", "personalized_mode", "personalized_temporal_mean", "personalized_temporal_mode")
+     "personalized_mean", "personalized_mode", "personalized_temporal_mean", "personalized_temporal_mode",
+     _FORECAST_BASELINE, "autoarima", "autoets")
 )  # fmt: skip
 SCENARIOS = {
     "random_noise": "patches of 30 minutes hidden at random in each channel",
@@ -25,8 +27,9 @@ SCENARIOS = {
 WHEEL = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7F6A00", "#6A3D9A", "#8C510A")
 _BASELINE_COLOUR = "#767676"
 _FIXED = {
-    BASELINE: _BASELINE_COLOUR, "lsm2": "#0072B2", "linear": "#E69F00", "mean": "#CC79A7",
-    "mode": "#8C510A", "temporal_mean": "#009E73", "temporal_mode": "#7F6A00",
+    BASELINE: _BASELINE_COLOUR, _FORECAST_BASELINE: _BASELINE_COLOUR,
+    "lsm2": "#0072B2", "linear": "#E69F00", "mean": "#CC79A7", "mode": "#8C510A",
+    "temporal_mean": "#009E73", "temporal_mode": "#7F6A00",
 }  # fmt: skip
 OBSERVED_COLOUR = "#222222"
 SHADE_COLOUR = "#E9E4D4"  # cells that were hidden or filled

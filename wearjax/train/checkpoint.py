@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from flax import nnx
 
 from wearjax.errors import CheckpointError
 from wearjax.train import state as states
@@ -35,6 +36,7 @@ class Checkpoints:
         )
         handlers = {
             "state": ocp.StandardCheckpointHandler(),
+            "best": ocp.StandardCheckpointHandler(),
             "config": ocp.JsonCheckpointHandler(),
             "progress": ocp.JsonCheckpointHandler(),
         }
@@ -50,17 +52,56 @@ class Checkpoints:
         """Step of the last complete checkpoint."""
         return self._manager.latest_step()
 
-    def save(self, state: TrainState, *, step: int, config: dict[str, Any], progress: dict[str, Any]) -> None:
-        """Copies the state to the host and writes it in the background; a step already saved stays."""
+    def save(
+        self,
+        state: TrainState,
+        *,
+        step: int,
+        config: dict[str, Any],
+        progress: dict[str, Any],
+        best: nnx.State | None = None,
+    ) -> None:
+        """Copies the state to the host and writes it in the background; a step already saved stays.
+
+        Args:
+            best: parameters to keep beside those of the state.
+        """
         if self.latest_step() == step:
             return
-        arrays = states.named_leaves(state)
-        args = ocp.args.Composite(
-            state=ocp.args.StandardSave(arrays),
-            config=ocp.args.JsonSave(config),
-            progress=ocp.args.JsonSave(progress),
-        )
-        self._manager.save(step, args=args, force=True)
+        items = {
+            "state": ocp.args.StandardSave(states.named_leaves(state)),
+            "config": ocp.args.JsonSave(config),
+            "progress": ocp.args.JsonSave(progress),
+        }
+        if best is not None:
+            items["best"] = ocp.args.StandardSave(states.named_leaves(best))
+        self._manager.save(step, args=ocp.args.Composite(**items), force=True)
+
+    def progress(self) -> dict[str, Any]:
+        """Progress of the latest checkpoint; empty without one. Raises CheckpointError when it is damaged."""
+        step = self.latest_step()
+        if step is None:
+            return {}
+        return self._read(step, progress=ocp.args.JsonRestore())["progress"]
+
+    def restore_best(self, like: nnx.State) -> nnx.State:
+        """The parameters that the latest checkpoint holds beside its state, placed like those given.
+
+        Raises:
+            CheckpointError: it is damaged, or holds none.
+        """
+        step = self.latest_step()
+        if step is None:
+            raise CheckpointError(f"{self.folder}: no checkpoint")
+        target = states.named_leaves(like)
+        return states.unflatten(self._read(step, best=ocp.args.StandardRestore(target))["best"], like)
+
+    def _read(self, step: int, **items: Any) -> Any:
+        try:
+            return self._manager.restore(step, args=ocp.args.Composite(**items))
+        except Exception as error:  # Orbax raises whatever its storage layers raise
+            where = f"checkpoint {self.folder / str(step)}"
+            raise CheckpointError(f"{where}: not readable ({_first_line(error)})") from error
 
     def restore(self, like: TrainState, *, step: int | None = None) -> tuple[TrainState, dict[str, Any]]:
         """State and progress of a checkpoint, placed like the (abstract) state given.
@@ -74,15 +115,7 @@ class Checkpoints:
         where = f"checkpoint {self.folder / str(step)}"
         target = states.named_leaves(like)
         self._check_params(step, target, where)
-        try:
-            got = self._manager.restore(
-                step,
-                args=ocp.args.Composite(
-                    state=ocp.args.StandardRestore(target), progress=ocp.args.JsonRestore()
-                ),
-            )
-        except Exception as error:  # Orbax raises whatever its storage layers raise
-            raise CheckpointError(f"{where}: not readable ({_first_line(error)})") from error
+        got = self._read(step, state=ocp.args.StandardRestore(target), progress=ocp.args.JsonRestore())
         return states.unflatten(got["state"], like), got["progress"]
 
     def _check_params(self, step: int, target: dict[str, jax.ShapeDtypeStruct], where: str) -> None:

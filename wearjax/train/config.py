@@ -88,7 +88,10 @@ class LoopConfig:
         steps: optimizer steps.
         epochs: passes over the train examples, where `steps` is not set.
         log_every, validate_every, checkpoint_every: in steps; None leaves it to the end of the run.
+        validate_epochs: passes over the train examples between validations, where `validate_every` is not set.
         validation_examples: size of the fixed validation subset.
+        patience: validations in a row without a lower loss after which training ends. The bundle then holds the
+            parameters of the best validation, also where training went on to the last step. None takes the last.
         keep_checkpoints: how many of the latest checkpoints stay on disk.
         accumulate: equal parts of a batch that are computed one after another, to save memory.
         devices: use the first so many devices; None uses all.
@@ -104,7 +107,9 @@ class LoopConfig:
     epochs: float | None = None
     log_every: int = 50
     validate_every: int | None = None
+    validate_epochs: float | None = None
     validation_examples: int = 512
+    patience: int | None = None
     checkpoint_every: int | None = 1000
     keep_checkpoints: int = 2
     accumulate: int = 1
@@ -118,12 +123,16 @@ class LoopConfig:
     def __post_init__(self):
         if self.steps is None and self.epochs is None:
             raise ConfigError("loop.steps: set it, or loop.epochs")
-        if self.epochs is not None and not self.epochs > 0:
-            raise ConfigError(f"loop.epochs: must be positive, got {self.epochs}")
+        for name in ("epochs", "validate_epochs"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"loop.{name}: must be positive, got {value}")
         _at_least(
-            "loop", self, steps=1, log_every=1, validate_every=1, validation_examples=0,
+            "loop", self, steps=1, log_every=1, validate_every=1, validation_examples=0, patience=1,
             checkpoint_every=1, keep_checkpoints=1, accumulate=1, devices=1, model_devices=1,
         )  # fmt: skip
+        if self.patience is not None and self.validate_every is None and self.validate_epochs is None:
+            raise ConfigError("loop.patience: counts validations; set loop.validate_every or validate_epochs")
         if self.strategy == "pmap" and (self.model_devices > 1 or self.sharding == "sharded"):
             raise ConfigError("loop.strategy: pmap keeps a whole model a device; use jit to split it")
 
@@ -133,6 +142,12 @@ class LoopConfig:
             return self.steps
         assert self.epochs is not None
         return max(1, int(self.epochs * train_examples) // batch_size)
+
+    def validation_interval(self, *, train_examples: int, batch_size: int) -> int | None:
+        """Steps between validations; None leaves one to the end of the run."""
+        if self.validate_every is not None or self.validate_epochs is None:
+            return self.validate_every
+        return max(1, round(self.validate_epochs * train_examples / batch_size))
 
 
 @dataclass(frozen=True)

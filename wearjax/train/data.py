@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from wearjax.batches import weeks
+from wearjax.batches import forecast_windows, weeks
 from wearjax.batches.examples import DayExamples, SevenDayExamples
 from wearjax.batches.source import Examples
-from wearjax.days import normalization, splits
+from wearjax.channels import HOURS_PER_DAY
+from wearjax.days import hourly_scaler, normalization, splits
 from wearjax.days.open import open_days
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
-from wearjax.segments import seven_days
+from wearjax.segments import seven_days, trajectories
 from wearjax.train.config import DataConfig
 
 
@@ -103,4 +104,29 @@ def week_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
         weeks.ParticipantWeeks(*weeks.weeks_of(found.days, found.train, hours), seed=seed),
         weeks.ParticipantWeeks(*weeks.weeks_of(found.days, found.validation, validation), seed=seed),
         lambda: weeks.fit_hourly(hours),
+    )
+
+
+def forecast_examples(found: TrainingDays, *, seed: int, steps: int, horizon: int) -> TrainingExamples:
+    """The hours around every midnight worth forecasting; the hours of all participants are kept in memory.
+
+    Participants are those of the run's days; their records are whole, with the days that no filter retains.
+
+    Args:
+        steps, horizon: hours before and after.
+    """
+    del seed
+
+    def windows(indices: np.ndarray) -> forecast_windows.ForecastWindows:
+        participants = sorted({str(found.days.participants[i]) for i in indices})
+        records = trajectories.open_trajectories(found.days, participants=participants)
+        return forecast_windows.ForecastWindows(records, steps=steps, horizon=horizon)
+
+    train = windows(found.train)
+    return TrainingExamples(
+        "windows",
+        -(-(steps + horizon) // HOURS_PER_DAY),
+        train,
+        windows(found.validation),
+        lambda: hourly_scaler.fit(train.trajectories()),
     )

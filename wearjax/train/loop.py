@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax import nnx
 from rich.console import Console
 
 from wearjax.batches import loader, placement, source
@@ -21,6 +22,7 @@ from wearjax.train import checkpoint, devices, metrics, prepare, progress, run_f
 from wearjax.train import config as configs
 from wearjax.train import state as states
 from wearjax.train.config import PretrainConfig
+from wearjax.train.early_stopping import Best
 from wearjax.train.interrupt import Interrupts
 from wearjax.train.prepare import Run
 from wearjax.train.start import BundleFormat
@@ -37,7 +39,8 @@ class PretrainResult:
         bundle_path: the trained model; None when the call was given no bundle format.
         metrics: last logged scalars, `train` and `validation`.
         step: completed steps.
-        finished: False when `max_seconds` or `on_validation` ended the call before the last step.
+        finished: False when `max_seconds` or `on_validation` ended the call before the last step; True when the
+            patience ended the run.
     """
 
     run_dir: Path
@@ -94,19 +97,45 @@ def pretrain(
         run_folder.hold(run.out) if devices.is_lead() else contextlib.nullcontext(),
         checkpoint.Checkpoints(run.out / "checkpoints", keep=config.loop.keep_checkpoints) as checkpoints,
     ):
-        done = checkpoints.latest_step() == run.steps
-        if done and (bundle_path is None or bundle_path.exists()):
-            run.say(f"{run.out}: run is finished ({run.steps} steps); pass --force to start over")
-            return PretrainResult(run.out, bundle_path, _last_metrics(run.out), run.steps, finished=True)
+        done, stopped = checkpoints.latest_step() == run.steps, _stopped_early(run, checkpoints)
+        if (done or stopped) and (bundle_path is None or bundle_path.exists()):
+            reached = checkpoints.latest_step() or 0
+            run.say(f"{run.out}: run is finished ({reached} steps); pass --force to start over")
+            return PretrainResult(run.out, bundle_path, _last_metrics(run.out), reached, finished=True)
         state, kept = _starting_point(run, checkpoints)
-        state = _train(run, state, kept, checkpoints, console, deadline, on_validation)
+        best = _best_so_far(run, state, kept, checkpoints)
+        state = _train(run, state, kept, best, checkpoints, console, deadline, on_validation)
         reached = int(state.step)
         if bundles is not None and bundle_path is not None:
-            _write_bundle(run, state, bundles, bundle_path)
-            run.say(f"bundle: {bundle_path}")
+            params = state.params if best.params is None else best.params
+            _write_bundle(run, params, state.buffers, bundles, bundle_path)
+            of_best = "" if best.params is None else f" (best of validation, step {best.step})"
+            run.say(f"bundle: {bundle_path}{of_best}")
     return PretrainResult(
-        run.out, bundle_path, _last_metrics(run.out), reached, finished=reached == run.steps
-    )
+        run.out, bundle_path, _last_metrics(run.out), reached,
+        finished=reached == run.steps or best.exhausted,
+    )  # fmt: skip
+
+
+def _stopped_early(run: Run, checkpoints: checkpoint.Checkpoints) -> bool:
+    """Whether the run was ended by its patience before."""
+    if run.config.loop.patience is None:
+        return False
+    best = Best(run.config.loop.patience)
+    if (kept := checkpoints.progress().get("best")) is not None:
+        best.resume(kept, None)
+    return best.exhausted
+
+
+def _best_so_far(
+    run: Run, state: TrainState, kept: dict[str, Any], checkpoints: checkpoint.Checkpoints
+) -> Best:
+    """The best parameters at the starting point of this call."""
+    best = Best(run.config.loop.patience)
+    if best.patience is not None and (progress := kept.get("best")) is not None:
+        known = progress["step"] is not None
+        best.resume(progress, checkpoints.restore_best(state.params) if known else None)
+    return best
 
 
 def _starting_point(run: Run, checkpoints: checkpoint.Checkpoints) -> tuple[TrainState, dict[str, Any]]:
@@ -147,14 +176,16 @@ def _train(
     run: Run,
     state: TrainState,
     kept: dict[str, Any],
+    best: Best,
     checkpoints: checkpoint.Checkpoints,
     console: Console,
     deadline: float | None,
     on_validation: OnValidation,
 ) -> TrainState:
-    """From the state's step to the last. Returns early at the deadline or when `on_validation` says so; a
-    signal raises KeyboardInterrupt."""
+    """From the state's step to the last. Returns early at the deadline, when `on_validation` says so or when the
+    patience is over; a signal raises KeyboardInterrupt."""
     start, settings = int(state.step), run.config.loop
+    last = start if best.exhausted else run.steps
     batches = source.ShuffledBatches(
         run.examples.train, batch_size=run.config.data.batch_size, n_batches=run.steps,
         seed=run.config.seed, process_index=jax.process_index(), process_count=jax.process_count(),
@@ -166,7 +197,7 @@ def _train(
     state = run.strategy.begin(state)
     number, stop = start, False
     with Interrupts() as interrupts, reading, _records(run, start, kept, clock, console) as ledger:
-        for number in range(start + 1, run.steps + 1):
+        for number in range(start + 1, last + 1):
             with clock.waiting():
                 batch = next(reading)
             state, measured = run.strategy.step(state, run.strategy.place(batch))
@@ -175,19 +206,22 @@ def _train(
             ledger.record(number, batch["index"], measured)
             clock.count_step()  # after the line of the step before, to which it does not belong
             stop = _asked_to_stop(interrupts, deadline, number, settings.log_every)
-            if _due(number, settings.validate_every, run.steps) and len(run.validation):
+            if _due(number, run.validate_every, run.steps) and len(run.validation):
                 ledger.flush()
                 with clock.pause():
                     found = _validate(run, run.strategy.whole(state))
+                    best.see(number, found["loss"], run.strategy.whole(state).params)
                 ledger.write(number, "validation", found)
-                stop = on_validation(number, found) or stop
+                stop = on_validation(number, found) or best.exhausted or stop
             if stop or _due(number, settings.checkpoint_every, run.steps):
                 ledger.flush()
-                _save(run, run.strategy.whole(state), number, ledger, checkpoints)
+                _save(run, run.strategy.whole(state), best, number, ledger, checkpoints)
             if stop:
                 break
         checkpoints.wait()
-        if interrupts.requested is not None and number < run.steps:
+        if best.exhausted and number < run.steps:
+            run.say(f"stopped at step {number}: no better validation than at step {best.step}")
+        elif interrupts.requested is not None and number < run.steps:
             run.say(f"{interrupts.requested.name}: saved at step {number}; the same command resumes there")
             raise KeyboardInterrupt
     return run.strategy.whole(state)
@@ -206,10 +240,17 @@ def _due(number: int, every: int | None, steps: int) -> bool:
 
 
 def _save(
-    run: Run, state: TrainState, number: int, ledger: metrics.Ledger, checkpoints: checkpoint.Checkpoints
+    run: Run,
+    state: TrainState,
+    best: Best,
+    number: int,
+    ledger: metrics.Ledger,
+    checkpoints: checkpoint.Checkpoints,
 ) -> None:
     kept = {"position": number * run.config.data.batch_size, **ledger.progress()}
-    checkpoints.save(state, step=number, config=configs.to_dict(run.config), progress=kept)
+    if best.patience is not None:
+        kept["best"] = best.progress()
+    checkpoints.save(state, step=number, config=configs.to_dict(run.config), progress=kept, best=best.params)
 
 
 def _validate(run: Run, state: TrainState) -> metrics.Scalars:
@@ -229,8 +270,8 @@ def _validate(run: Run, state: TrainState) -> metrics.Scalars:
     }
 
 
-def _write_bundle(run: Run, state: TrainState, bundles: BundleFormat, path: Path) -> None:
-    params, buffers = prepare.gather(run, (state.params, state.buffers))
+def _write_bundle(run: Run, params: nnx.State, buffers: nnx.State, bundles: BundleFormat, path: Path) -> None:
+    params, buffers = prepare.gather(run, (params, buffers))
     if devices.is_lead():
         if path.exists():
             shutil.rmtree(path)  # of an earlier, shorter part of the same run

@@ -34,6 +34,7 @@ class Run:
 
     Attributes:
         start: bundle that gives the first parameters, or None.
+        validate_every: steps between validations, or None.
         layout: sharding of every array of the state, in the form that checkpoints hold.
     """
 
@@ -44,6 +45,7 @@ class Run:
     stats: NormalizationStats
     start: Any
     steps: int
+    validate_every: int | None
     validation: Int64[np.ndarray, "chosen"]
     validation_batch: int
     blueprint: states.Blueprint
@@ -80,7 +82,10 @@ def prepare(
     examples = task.examples(days, seed=config.seed)
     if not len(examples.train):
         raise ConfigError(f"{data_dir}: no {examples.name} can be cut from the train days")
-    steps = settings.total_steps(train_examples=len(examples.train), batch_size=batch_size)
+    if settings.patience is not None and not (settings.validation_examples and len(examples.validation)):
+        raise ConfigError("loop.patience: counts validations, and there are no validation examples")
+    amounts = {"train_examples": len(examples.train), "batch_size": batch_size}
+    steps, validate_every = settings.total_steps(**amounts), settings.validation_interval(**amounts)
 
     schedule = optimizer.warmup_cosine(config.optimizer, steps=steps)
     update = optimizer.adamw(config.optimizer, schedule)
@@ -109,8 +114,8 @@ def prepare(
         seed=config.seed, accumulate=settings.accumulate,
     )  # fmt: skip
     return Run(
-        config, out, task, examples, stats, bundle, steps, validation, validation_batch, blueprint,
-        make_state, mesh, layout, _strategy(config, task, stats, mesh, layout, make_step),
+        config, out, task, examples, stats, bundle, steps, validate_every, validation, validation_batch,
+        blueprint, make_state, mesh, layout, _strategy(config, task, stats, mesh, layout, make_step),
         strategy.compile_validation_step(
             step.validation_step(blueprint, task.objective(stats), seed=config.seed), mesh=mesh, layout=layout
         ),
@@ -158,7 +163,7 @@ def _statistics(
                 f"{out}: the run was started on other days than those of {data_dir} (digest {before}, now "
                 f"{digest}); pass --force to start over"
             )
-        return NormalizationStats.from_json(json.dumps(recorded["normalization"]))
+        return task.statistics.from_json(json.dumps(recorded["normalization"]))
     if start.keeps_statistics(bundle, task):
         stats = bundle.stats
     else:

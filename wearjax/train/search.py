@@ -103,7 +103,8 @@ class _Plan:
                 f"search: {steps} steps of {chosen.data.batch_size} are too few for {self.units} validation points"
             )
         schedule = dataclasses.replace(
-            chosen.loop, steps=every * self.units, epochs=None, validate_every=every, keep_checkpoints=1,
+            chosen.loop, steps=every * self.units, epochs=None, validate_every=every, validate_epochs=None,
+            patience=None, keep_checkpoints=1,
             checkpoint_every=min(every, chosen.loop.checkpoint_every or every),
         )  # fmt: skip
         return dataclasses.replace(chosen, loop=schedule)

@@ -2,9 +2,10 @@
 
 Of the published searches of OpenMHC only these facts are established: WBM took 15 trials and selected a drop
 probability of 0.223 and a KoLeo weight of 0.689; LSM-2 took 15 trials of 25 epochs (daily) and 30 trials of 50
-epochs (sparse), with learning rate, weight decay, batch size and (daily) warm-up among what was searched; all
-used Hyperband with at least 5 units and a reduction factor of 3. THE RANGES ARE NOT PUBLISHED: those below are
-this library's choice, wide around the values that are known. The searches print that.
+epochs (sparse), with learning rate, weight decay, batch size and (daily) warm-up among what was searched; the
+forecasters of hours took 15 trials each; all used Hyperband with at least 5 units and a reduction factor of 3.
+THE RANGES ARE NOT PUBLISHED: those below are this library's choice, wide around the values that are known. The
+searches print that.
 """
 
 from __future__ import annotations
@@ -113,6 +114,19 @@ _OURS = "ranges are not published and are this library's choice"
 _LEARNING_RATE = LogUniform(1e-5, 1e-3)
 _WEIGHT_DECAY = LogUniform(1e-3, 0.3)
 
+_FORECAST_RATE = LogUniform(1e-4, 1e-2)  # around the published 1e-3
+_BATCH = Choice((32, 64, 128, 256))
+
+
+def _forecasting(name: str, **sizes: Range) -> SearchSpace:
+    parameters: dict[str, Range] = {"optimizer.learning_rate": _FORECAST_RATE, "data.batch_size": _BATCH}
+    return SearchSpace(
+        parameters | {f"model.{field}": found for field, found in sizes.items()},
+        trials=15,
+        note=f"{name} forecaster (paper, Table 30): 15 trials and the selected sizes are published; {_OURS}",
+    )
+
+
 SPACES: dict[str, SearchSpace] = {
     "lsm2": SearchSpace(
         {
@@ -143,6 +157,19 @@ SPACES: dict[str, SearchSpace] = {
         metric="loss_infonce",
         note=f"WBM (paper, Table 15): 15 trials and the selected drop probability 0.223 and KoLeo weight 0.689 "
         f"are published; {_OURS}",
+    ),
+    "dlinear_forecast": _forecasting(
+        "DLinear", window=Choice((25, 73, 169, 301)), d_model=Choice((32, 64, 128, 256))
+    ),
+    "segrnn": _forecasting(
+        "SegRNN", segment=Choice((6, 12, 24)), d_model=Choice((32, 64, 128, 256)), dropout=Uniform(0.0, 0.5)
+    ),
+    "mixlinear": _forecasting(
+        "MixLinear",
+        period=Choice((6, 12, 24)),
+        frequencies=Choice((2, 4, 8)),
+        rank=Choice((1, 2, 4)),
+        time_share=Uniform(0.0, 1.0),
     ),
 }
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from flax import nnx
 
 from wearjax.channels import MINUTES_PER_DAY
+from wearjax.days.hourly_scaler import HourlyScaler
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import ConfigError
 from wearjax.models import lsm2_sparse, registry, wbm
 from wearjax.objectives.contrastive import WeekContrast
+from wearjax.objectives.forecast import MaskedForecast
 from wearjax.objectives.masked_imputation import MaskedImputation, RecurrentImputation
 from wearjax.objectives.masked_reconstruction import MaskedReconstruction, SparseReconstruction
 from wearjax.segments.seven_days import N_DAYS
@@ -30,6 +33,7 @@ class Task:
         objective: makes the `step.Objective` from the statistics of the train days. With the keyword
             `axis_name` where the task is to run under pmap.
         examples: cuts the days of a run into examples.
+        statistics: what `objective` takes, and `examples` fits.
         frozen: parameters that training leaves as they are; None trains all.
         starts_from: other kinds of bundle that may start a run (`loop.init_from`), and the first names of the
             parameters taken from them. Their normalization is taken too.
@@ -40,6 +44,7 @@ class Task:
     build: Callable[[nnx.Rngs], nnx.Module]
     objective: Callable[..., Any]
     examples: Callable[..., data.TrainingExamples] = data.day_examples
+    statistics: type[NormalizationStats] = NormalizationStats
     frozen: Frozen = None
     starts_from: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     needs_start: bool = False
@@ -70,7 +75,7 @@ def _lsm2_sparse(model: Any, build: Callable[[nnx.Rngs], nnx.Module]) -> Task:
             f"{model.minutes}"
         )
     return Task(
-        "lsm2_sparse", build, _of(SparseReconstruction), data.window_examples, lsm2_sparse.frozen,
+        "lsm2_sparse", build, _of(SparseReconstruction), data.window_examples, frozen=lsm2_sparse.frozen,
         starts_from={"lsm2": lsm2_sparse.FROM_DAILY}, needs_start=True,
     )  # fmt: skip
 
@@ -100,6 +105,16 @@ def _series(kind: str, objective: type) -> Callable[..., Task]:
     return task
 
 
+def _forecaster(kind: str) -> Callable[..., Task]:
+    """Models that continue the hours of a participant."""
+
+    def task(model: Any, build: Callable[[nnx.Rngs], nnx.Module]) -> Task:
+        examples = partial(data.forecast_examples, steps=model.steps, horizon=model.horizon)
+        return Task(kind, build, _of(MaskedForecast), examples, HourlyScaler)
+
+    return task
+
+
 def _of(objective: type) -> Callable[..., Any]:
     def make(stats: NormalizationStats, axis_name: str | None = None) -> Any:
         return objective(stats, axis_name)
@@ -113,4 +128,5 @@ _TASKS: dict[str, Callable[..., Task]] = {
     "wbm": _wbm,
     "dlinear": _series("dlinear", MaskedImputation),
     "brits": _series("brits", RecurrentImputation),
+    **{kind: _forecaster(kind) for kind in registry.FORECASTERS},
 }

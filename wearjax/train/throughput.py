@@ -23,7 +23,7 @@ from wearjax import channels
 from wearjax.days.normalization import NormalizationStats
 from wearjax.models import registry
 from wearjax.models.lsm2_sparse import LSM2SparseConfig
-from wearjax.models.registry import ModelConfig
+from wearjax.models.registry import ForecastConfig, ModelConfig
 from wearjax.models.wbm import WBMConfig
 from wearjax.train import host, optimizer, state, step, tasks
 from wearjax.train.config import OptimizerConfig
@@ -99,6 +99,10 @@ def made_batch(config: ModelConfig, batch_size: int) -> dict[str, np.ndarray]:
         values = rng.random((batch_size, config.hours, n), np.float32)
         values[:, : config.hours // 4, list(channels.DEVICE_GROUPS["watch"])] = np.nan
         return {"values": values, "participant": np.arange(batch_size)}
+    if isinstance(config, ForecastConfig):
+        values = rng.random((batch_size, config.steps + config.horizon, n), np.float32)
+        values[:, : config.steps // 4, list(channels.DEVICE_GROUPS["watch"])] = np.nan
+        return {"values": values}
     days = config.n_days if isinstance(config, LSM2SparseConfig) else 1
     values = rng.random((batch_size, n, days, config.minutes), np.float32)
     values[:, list(channels.DEVICE_GROUPS["watch"]), :, : config.minutes // 4] = np.nan

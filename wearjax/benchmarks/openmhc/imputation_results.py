@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from wearjax.benchmarks.openmhc import packet, result_files
+from wearjax.benchmarks import result_files
+from wearjax.benchmarks.openmhc import packet
 from wearjax.benchmarks.openmhc.imputation_scores import FAIR_SKILL, RANK, SKILL, Score
 from wearjax.benchmarks.openmhc.imputation_tasks import BASELINE, BUCKETS
 from wearjax.errors import ConfigError

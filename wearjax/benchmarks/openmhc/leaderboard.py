@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 
 from wearjax import tasks as outcomes
 from wearjax.benchmarks.openmhc import (
+    forecasting_results,
+    forecasting_scores,
     imputation_scores,
     imputation_tasks,
     leaderboard_tables,
@@ -34,7 +36,12 @@ from wearjax.errors import ConfigError
 from wearjax.predict.imputers import baselines
 
 RUN_TABLE = "per_user_errors.parquet"
-BASELINES = {"imputation": imputation_tasks.BASELINE, "prediction": outcomes.BASELINE}
+BASELINES = {
+    "imputation": imputation_tasks.BASELINE,
+    "forecasting": forecasting_scores.BASELINE,
+    "prediction": outcomes.BASELINE,
+}
+_STATISTICAL = (*baselines.NAMES, forecasting_scores.BASELINE, "autoarima", "autoets")
 _MARK = " · "  # between the name of a method and where it comes from
 
 
@@ -94,6 +101,7 @@ def _read_run(folder: Path) -> list[Packet]:
         table = pq.read_table(file)
         results = json.loads((folder / "results.json").read_text())
         rates, several = results.get("fallback", {}), results.get("n_days", 1) > 1
+        subgroups = _subgroups(folder)
     except (pa.ArrowException, OSError, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(
             f"{folder}: not a readable run folder ({' '.join(str(error).split())[:160]})"
@@ -111,10 +119,21 @@ def _read_run(folder: Path) -> list[Packet]:
     return [
         Packet(
             track, method, table.filter(pc.equal(column.cast(pa.string()), method)), method,
-            "Statistical" if method in baselines.NAMES else "", "", subtrack, rates.get(method), folder,
+            "Statistical" if method in _STATISTICAL else "", "", subtrack, rates.get(method), folder, subgroups,
         )
         for method in column.unique().to_pylist()
     ]  # fmt: skip
+
+
+def _subgroups(folder: Path) -> dict[str, dict[str, str]]:
+    """Attribute, then participant, to the subgroup; empty where the run did not write it."""
+    file = folder / forecasting_results.SUBGROUPS
+    found: dict[str, dict[str, str]] = {}
+    if file.exists():
+        for person, own in json.loads(file.read_text(encoding="utf-8")).items():
+            for attribute, value in own.items():
+                found.setdefault(attribute, {})[person] = str(value)
+    return found
 
 
 def score(packets: Sequence[Packet], *, n_boot: int = 1000, seed: int = 42) -> Leaderboard:
@@ -127,14 +146,12 @@ def score(packets: Sequence[Packet], *, n_boot: int = 1000, seed: int = 42) -> L
         n_boot: draws for the intervals; 0 for none.
 
     Raises:
-        ConfigError: packets of several tracks or splits, of a track that cannot be scored yet, no baseline
-            among them, several that differ, or a method that shares no participant with it.
+        ConfigError: packets of several tracks or splits, no baseline among them, several that differ, or a method
+            that shares no participant with it.
     """
     tracks = sorted({p.track for p in packets})
     if len(tracks) != 1:
         raise ConfigError(f"leaderboard: expected packets of one track, got {', '.join(tracks) or 'none'}")
-    if tracks[0] not in _SCORED:
-        raise ConfigError(f"leaderboard: {tracks[0]} packets can be checked, but not scored yet")
     return _SCORED[tracks[0]](packets, n_boot, seed)
 
 
@@ -156,7 +173,7 @@ def _distinct(
     if len({p.subtrack for p in own}) < len(own):
         raise ConfigError(
             f"leaderboard: {own[0].source} and {own[1].source} hold different errors of the baseline {baseline!r}; "
-            "they were not evaluated on the same days, or not with the same masks"
+            "they were not evaluated on the same days or windows, or not with the same settings"
         )
     unique = [own[0]]
     for name, rivals in versions.items():
@@ -195,14 +212,7 @@ def _imputation(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboar
     unique, notes = _distinct(packets, baseline, leaderboard_tables.same_errors)
     table = leaderboard_tables.error_table(unique)
     has = np.isfinite(table.errors)
-    for m, found in enumerate(unique):
-        unpaired = int((has[m] & ~has[0]).sum())
-        if not (has[m] & has[0]).any():
-            raise ConfigError(
-                f"leaderboard: {found.source} shares no task and participant with the baseline {baseline!r}"
-            )
-        if unpaired:
-            notes.append(f"{found.method}: {unpaired:,} errors have no error of the baseline beside them")
+    _check_paired(unique, has, baseline, notes)
     participants = {p.method: int(n) for p, n in zip(unique, has.any(axis=1).sum(axis=1), strict=True)}
     notes += _missing_notes(unique, participants, len(table.participants))
     scores = imputation_scores.score(table, baseline=baseline, n_boot=n_boot, seed=seed, split=splits.pop())
@@ -210,6 +220,35 @@ def _imputation(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboar
         "imputation", baseline, tuple(unique), tuple(scores), participants, len(table.participants), n_boot, seed,
         tuple(notes),
     )  # fmt: skip
+
+
+def _forecasting(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboard:
+    baseline = BASELINES["forecasting"]
+    unique, notes = _distinct(packets, baseline, leaderboard_tables.same_metrics)
+    found = leaderboard_tables.metrics(unique)
+    has = np.isfinite(found.values)
+    _check_paired(unique, has, baseline, notes)
+    participants = {p.method: int(n) for p, n in zip(unique, has.any(axis=1).sum(axis=1), strict=True)}
+    notes += _missing_notes(unique, participants, len(found.participants))
+    if not found.subgroups:
+        notes.append("no fair skill: packets do not tell subgroups; a run folder of an evaluation does")
+    scores = forecasting_scores.score(found, baseline=baseline, n_boot=n_boot, seed=seed)
+    return Leaderboard(
+        "forecasting", baseline, tuple(unique), tuple(scores), participants, len(found.participants), n_boot, seed,
+        tuple(notes),
+    )  # fmt: skip
+
+
+def _check_paired(packets: Sequence[Packet], has: np.ndarray, baseline: str, notes: list[str]) -> None:
+    """Notes what has no error of the baseline beside it. Raises ConfigError where nothing of a method has."""
+    for m, found in enumerate(packets):
+        unpaired = int((has[m] & ~has[0]).sum())
+        if not (has[m] & has[0]).any():
+            raise ConfigError(
+                f"leaderboard: {found.source} shares no task and participant with the baseline {baseline!r}"
+            )
+        if unpaired:
+            notes.append(f"{found.method}: {unpaired:,} errors have no error of the baseline beside them")
 
 
 def _prediction(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboard:
@@ -227,4 +266,4 @@ def _prediction(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboar
     )
 
 
-_SCORED = {"imputation": _imputation, "prediction": _prediction}
+_SCORED = {"imputation": _imputation, "forecasting": _forecasting, "prediction": _prediction}

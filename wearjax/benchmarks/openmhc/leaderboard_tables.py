@@ -1,4 +1,4 @@
-"""Tables of several packets, aligned by participant and task."""
+"""Tables of several packets, aligned by participant and task or channel."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import pyarrow as pa
 
 from wearjax import tasks as outcomes
 from wearjax.benchmarks.openmhc import imputation_tasks, packet_schema
+from wearjax.benchmarks.openmhc.forecasting_scores import ScoredMetrics
 from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES
 from wearjax.benchmarks.openmhc.packet import Packet
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
+from wearjax.channels import N_CHANNELS
 from wearjax.errors import ConfigError
+from wearjax.scores import fairness
 from wearjax.scores.errors import ErrorTable, SubgroupErrors
 
 _SAME = 1e-5  # relative difference of errors that count as equal
@@ -86,6 +89,37 @@ def same_errors(a: Packet, b: Packet) -> bool:
         return False
     table = error_table([a, b])
     return bool(np.allclose(table.errors[0], table.errors[1], rtol=_SAME, atol=1e-7, equal_nan=True))
+
+
+def metrics(packets: Sequence[Packet]) -> ScoredMetrics:
+    """The forecasting metrics of several methods, aligned by channel and participant; participants sorted.
+
+    Subgroups are what any packet tells of its participants; an attribute that none tells is left out.
+
+    Raises:
+        ConfigError: two packets disagree about the subgroup of a participant.
+    """
+    columns = [_Codes(p.table) for p in packets]
+    people = tuple(sorted({name for c in columns for name in c.names("user_id")}))
+    at = {name: i for i, name in enumerate(people)}
+    values = np.full((len(packets), N_CHANNELS, len(people)), np.nan)
+    for m, codes in enumerate(columns):
+        channel = codes.numbers("channel_idx").astype(np.int64)
+        values[m, channel, codes.positions("user_id", at)] = codes.numbers("metric_value")
+    known: dict[Any, Any] = {}
+    for found in packets:
+        for attribute, of_person in found.subgroups.items():
+            for person, value in of_person.items():
+                _agree(known, (attribute, person), value, found)
+    attributes = [a for a in ATTRIBUTES if any(key[0] == a for key in known)]
+    groups = {a: tuple(known.get((a, p), fairness.UNKNOWN) for p in people) for a in attributes}
+    return ScoredMetrics(tuple(p.method for p in packets), people, values, groups)
+
+
+def same_metrics(a: Packet, b: Packet) -> bool:
+    """Whether two tables hold the same metrics of everybody."""
+    found = metrics([a, b])
+    return bool(np.allclose(found.values[0], found.values[1], rtol=_SAME, atol=1e-7, equal_nan=True))
 
 
 def predictions(packets: Sequence[Packet]) -> list[TaskPredictions]:

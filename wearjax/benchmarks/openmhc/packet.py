@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -86,25 +86,26 @@ def _block_rows(
     method, person, task = np.nonzero(np.isfinite(errors.swapaxes(1, 2)))
 
     def constant(text: str) -> pa.Array:
-        return _coded(np.zeros(len(method), np.int32), [text])
+        return coded(np.zeros(len(method), np.int32), [text])
 
     return pa.table(
         {
-            "method": _coded(method, names),
+            "method": coded(method, names),
             "scenario": _recoded(task, [t.scenario for t in table.tasks]),
             "split": constant(split),
             "channel": _recoded(task, [t.channel for t in table.tasks]),
             "channel_type": _recoded(task, [t.channel_type for t in table.tasks]),
             "subgroup_attr": constant(attribute),
             "subgroup_value": constant(value),
-            "user_id": _coded(person, list(table.participants)),
+            "user_id": coded(person, list(table.participants)),
             "E_per_user": pa.array(errors[method, task, person].astype(np.float32)),
         },
         schema=IMPUTATION_COLUMNS,
     )
 
 
-def _coded(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
+def coded(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
+    """A text column from positions in a list of distinct names."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(names, pa.string()))
 
 
@@ -112,7 +113,7 @@ def _recoded(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
     """As `_coded`, for a list of names with repetitions."""
     distinct = list(dict.fromkeys(names))
     of_code = np.array([distinct.index(name) for name in names], np.int32)
-    return _coded(of_code[codes] if len(of_code) else codes, distinct)
+    return coded(of_code[codes] if len(of_code) else codes, distinct)
 
 
 def write_table(table: pa.Table, path: str | os.PathLike) -> Path:
@@ -160,13 +161,13 @@ def write_submission(
 
     The table's method must already be the slug. Returns the path of the description.
     """
+    sidecar = display_sidecar(submission, track=track, subtrack=subtrack, fallback_rate=fallback_rate)
     stem = slug(submission.name)
-    named = table["method"].unique().to_pylist()
+    named = table[packet_schema.SCHEMAS[track].method].unique().to_pylist()
     if named != [stem]:
         raise ConfigError(
             f"submission {submission.name!r}: the table's method must be {stem!r}, it has {named}"
         )
-    sidecar = display_sidecar(submission, track=track, subtrack=subtrack, fallback_rate=fallback_rate)
     folder = Path(folder)
     target = f"{FOLDERS[track]}/{stem}"
     write_table(table, folder / f"{target}.parquet")
@@ -201,6 +202,7 @@ class Packet:
         method: name in the table.
         fallback_rate: share of substituted predictions, None where it is not told.
         source: file or run folder it comes from.
+        subgroups: subgroup of each participant by attribute, where the table itself does not tell.
     """
 
     track: str
@@ -212,6 +214,7 @@ class Packet:
     subtrack: str
     fallback_rate: float | None
     source: Path
+    subgroups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def files(path: str | os.PathLike) -> list[Path]:

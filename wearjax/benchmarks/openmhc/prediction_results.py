@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import (
     packet,
     prediction_errors,
     prediction_packet,
     prediction_records,
     prediction_scores,
-    result_files,
 )
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
 from wearjax.benchmarks.openmhc.prediction_scores import FAIR_SKILL, OVERALL, RANK, SKILL, PredictionScore

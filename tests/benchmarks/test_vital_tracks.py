@@ -1,0 +1,166 @@
+"""Tracks of VitalBench end to end on invented surgeries and tiny models."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from wearjax import vitals
+from wearjax.benchmarks.vitalbench import ablations, jobs, plans, results, tracks
+from wearjax.errors import ConfigError, StoreError
+from wearjax.report import vital_page
+from wearjax.segments import vital_preparing
+from wearjax.segments.vital_cases import open_cases
+from wearjax.segments.vital_settings import VitalSettings
+from wearjax.sources.synthetic_surgery import Cohort
+
+TINY = {"size": "small", "models": ("dlinear",), "horizons": (3,), "bootstrap": 20}
+BUDGET = tracks.Budget(epochs=1, batch_size=64)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """Ten surgeries of about an hour from each centre."""
+    folder = tmp_path_factory.mktemp("surgeries")
+    for name in ("mover", "vitaldb"):
+        cohort = Cohort(vitals.CENTRES[name], 10, seed=1, hours=1.0)
+        vital_preparing.prepare_synthetic(cohort, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(stores, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run")
+    return out, tracks.evaluate(stores / "mover", output_dir=out, budget=BUDGET, **TINY)
+
+
+def test_every_test_surgery_is_scored(stores, run):
+    _, found = run
+    listed = open_cases(stores / "mover").splits["test"]
+    assert list(found.outcomes[0].cases) == listed
+    average = found.table("MAE")["dlinear"]
+    assert average[3].n == len(listed)
+    assert average[results.AVERAGE].mean == average[3].mean
+    mean = np.mean([case["MAE"] for case in found.outcomes[0].cases.values()])
+    assert average[3].mean == pytest.approx(mean)
+    assert average[3].ci_lo <= average[3].mean <= average[3].ci_hi
+
+
+def test_errors_in_original_units_are_scaled_ones_times_the_span(run):
+    _, found = run
+    by_variable = {error.variable: error for error in found.variables}
+    assert 1 < by_variable["MAP_ART"].mae < 100  # mmHg, not a share of the range
+    assert set(by_variable) <= {v.name for v in vitals.CENTRES["mover"].targets}
+
+
+def test_a_finished_job_is_read_not_trained_again(stores, run, monkeypatch):
+    out, found = run
+    monkeypatch.setattr(jobs, "score", lambda *_: pytest.fail("scored again"))
+    again = tracks.evaluate(stores / "mover", output_dir=out, budget=BUDGET, **TINY)
+    assert again.scores == found.scores
+    assert again.variables == found.variables
+
+
+def test_other_settings_in_the_same_folder_are_refused(stores, run):
+    out, _ = run
+    with pytest.raises(StoreError, match="other settings or data"):
+        tracks.evaluate(stores / "mover", output_dir=out, budget=tracks.Budget(epochs=2, batch_size=64), **TINY)
+
+
+def test_the_run_states_switches_and_counts(run):
+    out, _ = run
+    content = json.loads((out / "results.json").read_text())
+    assert content["config"]["switches"]["scaling"] == "per_case"
+    assert content["config"]["switches"]["split"] == "time"
+    assert content["counts"]["jobs"]["dlinear-3min"]["test_cases_without_windows"] == 0
+    assert content["counts"]["jobs"]["dlinear-3min"]["test_windows"] > 0
+
+
+def test_the_page_holds_tables_units_and_a_forecast(run):
+    out, _ = run
+    page = vital_page.write(out).read_text()
+    assert "<svg" in page
+    assert "MAP_ART (mmHg)" in page
+    assert "3 min" in page
+    assert vital_page.is_run(out)
+
+
+def test_weights_scored_again_give_the_same_errors(stores, run, tmp_path):
+    out, found = run
+    again = tracks.score_run(out, stores / "mover", output_dir=tmp_path)
+    assert again.outcomes[0].cases == found.outcomes[0].cases
+    everything = tracks.score_run(out, stores / "mover", output_dir=tmp_path / "all", split="all")
+    assert len(everything.outcomes[0].cases) == len(open_cases(stores / "mover"))
+
+
+def test_incomplete_track_scores_the_kept_variables_only(stores, tmp_path):
+    found = tracks.evaluate(stores / "mover", track=2, output_dir=tmp_path, budget=BUDGET, **TINY)
+    n_targets = vitals.CENTRES["mover"].n_targets
+    for case in found.outcomes[0].cases:
+        scored = {name for of, name, _, _ in found.outcomes[0].variables if of == case}
+        assert 1 <= len(scored) < n_targets
+
+
+def test_across_centres_with_the_upper_bound(stores, tmp_path, monkeypatch):
+    monkeypatch.setattr(plans, "UPPER_BOUND", "dlinear")  # MambaTS compiles once a number of channels
+    found = tracks.evaluate(
+        stores / "vitaldb", track=3, target=stores / "mover", output_dir=tmp_path, budget=BUDGET, **TINY
+    )
+    assert set(found.table("MAE")) == {"dlinear", "dlinear_upper_bound"}
+    assert list(found.outcomes[0].cases) == open_cases(stores / "mover").splits["test"]
+    assert found.config["data"]["step_seconds"] == 60
+    assert {error.variable for error in found.variables} <= {v.name for v in vitals.CENTRES["mover"].targets}
+
+
+def test_ablations_vary_one_thing(stores, tmp_path):
+    found = ablations.data_scale(
+        stores / "mover", fractions=(0.5, 1.0), output_dir=tmp_path, budget=BUDGET, settings=VitalSettings(), **TINY
+    )
+    assert found.runs["0.5"].counts["train_cases"] < found.runs["1"].counts["train_cases"]
+    assert found.runs["0.5"].counts["test_cases"] == found.runs["1"].counts["test_cases"]
+    assert "0.5" in found.summary()
+
+
+def test_the_shift_between_equal_windows_is_none():
+    windows = np.random.default_rng(0).normal(size=(50, 30))
+    assert ablations._energy(windows, windows) == pytest.approx(0, abs=1e-12)
+    assert ablations._energy(windows, windows + 3) > 1
+
+
+def test_the_shift_names_the_wrong_centre(stores):
+    store = open_cases(stores / "mover")
+    with pytest.raises(ConfigError, match="expected a store of vitaldb"):
+        ablations.centre_shift(store, store)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"track": 2, "models": ("micn",)}, "fixed number of channels"),
+        ({"models": ("transformer",)}, "no model"),
+        ({"horizons": (5,)}, "horizons"),
+        ({"track": 3}, "target"),
+        ({"track": 4}, "track"),
+    ],
+)
+def test_impossible_runs_are_named(stores, tmp_path, options, message):
+    with pytest.raises(ConfigError, match=message):
+        tracks.evaluate(stores / "mover", output_dir=tmp_path, **{**TINY, **options})
+
+
+def test_published_plans_have_the_published_sizes():
+    centre = vitals.CENTRES["vitaldb"]
+    plan = plans.plan("itransformer", 10, centre, track=1)
+    assert (plan.config.horizon, plan.config.context, plan.config.n_channels) == (120, 360, 17)
+    assert (plan.config.d_model, plan.config.depth, plan.learning_rate) == (512, 2, 5e-4)
+    assert plans.of_facts(json.loads(json.dumps(plan.facts())), centre) == plan
+
+
+def test_a_model_of_fixed_channels_takes_no_other_centre():
+    facts = plans.plan("lightts", 3, vitals.CENTRES["mover"], track=1).facts()
+    narrow = dataclasses.replace(vitals.CENTRES["mover"], variables=vitals.CENTRES["mover"].variables[1:])
+    with pytest.raises(ConfigError, match="takes no other number"):
+        plans.of_facts(facts, narrow)

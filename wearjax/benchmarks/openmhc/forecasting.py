@@ -1,0 +1,181 @@
+"""The forecasting benchmark of OpenMHC: given all hours up to a midnight, forecast the next day or two.
+
+Participants pass one by one: their windows, every method's forecasts, gaps filled by seasonal naive, errors reduced
+to sums. All that follows works on the small table of sums. With an output folder, what is complete is written now
+and then, and the same call goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wearjax import __version__
+from wearjax.benchmarks.openmhc import forecasting_results, imputation_unfinished
+from wearjax.benchmarks.openmhc.forecasting_cases import Cases
+from wearjax.benchmarks.openmhc.forecasting_results import ForecastingResults
+from wearjax.benchmarks.openmhc.forecasting_run import Run
+from wearjax.benchmarks.openmhc.forecasting_scores import BASELINE
+from wearjax.benchmarks.openmhc.forecasting_unfinished import Unfinished
+from wearjax.days import labels, splits
+from wearjax.errors import ConfigError, MethodError
+from wearjax.predict import protocols
+from wearjax.predict.forecasters.seasonal_naive import SeasonalNaive
+from wearjax.segments import forecast_points, trajectories
+from wearjax.segments.forecast_points import SampleIndex
+from wearjax.segments.trajectories import Trajectories
+
+HORIZONS = (24, 48)
+SPLITS = {"test": "test", "validation": "validation", "val": "validation"}
+
+
+def evaluate_forecasting(
+    method: Any | Mapping[str, Any],
+    *,
+    data_dir: str | os.PathLike,
+    horizon: int = 24,
+    split: str = "test",
+    max_samples: int | None = None,
+    sample_index: str | os.PathLike | None = None,
+    start_hour: int = 0,
+    method_name: str | None = None,
+    output_dir: str | os.PathLike | None = None,
+    bootstrap: int = 1000,
+    seed: int = 42,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> ForecastingResults:
+    """Evaluates one forecaster, or several on the same windows.
+
+    The baseline `seasonal_naive` is always among them, and what a method does not forecast (a cell that is not
+    finite) is taken from seasonal naive on the same history and counted.
+
+    Args:
+        method: anything with `predict(history, horizon)` as `wearjax.predict.forecaster.Forecaster` describes it,
+            or a dict of names to such; an empty one evaluates the baseline alone.
+        data_dir: day store with splits, or OpenMHC data root with hourly trajectories.
+        horizon: hours to forecast, 24 or 48.
+        split: `test` or `validation` (`val`).
+        max_samples: evaluate the first windows only, participants in order.
+        sample_index: file of time points, `{user: [day index]}`; default is the one that a data root brings along,
+            else they are drawn by the published rules.
+        start_hour: hours by which every window starts after midnight (`daily_start_hour_offset`).
+        method_name: name of a single method; default is what it calls itself.
+        output_dir: run folder for errors, scores and results. What is complete after a minute or at Ctrl-C is kept
+            there; the same call goes on from it, and methods may be added.
+        bootstrap: draws for the intervals; 0 for none.
+        seed: of the bootstrap, of the example windows, and of the time points where they are drawn.
+        force: replace results in `output_dir`, and start over what is unfinished there.
+        progress: called with (forecasts done, forecasts), a forecast being one window of one method.
+
+    Raises:
+        ConfigError: an argument has an impossible value, the split has no window, or `output_dir` holds results or
+            the unfinished part of another evaluation. MethodError: a method broke its contract or failed.
+            StoreError, SourceError: the data or time points are not readable.
+    """
+    methods = _named_methods(method, method_name)
+    given = tuple(methods) or (BASELINE,)
+    methods = {BASELINE: methods.pop(BASELINE, None) or SeasonalNaive(), **methods}
+    split = _checked(
+        split, horizon, start_hour, least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0)}
+    )
+    folder = None if output_dir is None else Path(output_dir)
+    if folder is not None:
+        imputation_unfinished.prepare(folder, force=force)
+    members = splits.read_splits(data_dir).of(split)
+    records = trajectories.open_trajectories(data_dir)
+    points, origin = _points(data_dir, records, horizon, sample_index=sample_index, seed=seed)
+    cases = Cases(records, points, members, horizon=horizon, start_hour=start_hour, max_samples=max_samples)
+    if not cases.participants:
+        told = "; ".join(f"{reason}: {n}" for reason, n in cases.skipped.items())
+        raise ConfigError(f"{data_dir}: split {split!r} has no window to forecast ({told})")
+    run = Run(methods, cases, gallery_seed=seed)
+    settings = {
+        "split": split, "horizon": horizon, "max_samples": max_samples, "start_hour": start_hour, "seed": seed,
+    }  # fmt: skip
+    unfinished = None
+    if folder is not None:
+        unfinished = Unfinished(folder, {"wearjax": __version__, **settings, "data": cases.digest()})
+    run.all_participants(progress or (lambda done, total: None), unfinished)
+    results = forecasting_results.score_forecasts(
+        run.table.finish(run.scale),
+        method_names=given,
+        config={
+            "methods": list(methods), "data_dir": str(data_dir), "bootstrap": bootstrap, **settings,
+            "sample_index": origin, "training_start_hours": _training_starts(methods),
+        },
+        versions={"wearjax": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        split=split,
+        horizon=horizon,
+        n_boot=bootstrap,
+        seed=seed,
+        demographics=labels.read_demographics(data_dir),
+        skipped=cases.skipped,
+        seconds={name: round(seconds, 3) for name, seconds in run.seconds.items()},
+        counts={name: dict(found) for name, found in run.counts.items() if found},
+        gallery=run.gallery.arrays(tuple(methods)),
+        provenance=getattr(getattr(records, "days", None), "meta", {}).get("provenance", {}),
+    )  # fmt: skip
+    if folder is not None and unfinished is not None:
+        results.save(folder)
+        unfinished.remove()
+    return results
+
+
+def _named_methods(method: Any, name: str | None) -> dict[str, Any]:
+    if isinstance(method, Mapping):
+        if name is not None:
+            raise ConfigError("method_name: only for a single method; the dict already names them")
+        methods = {str(key): value for key, value in method.items()}
+    else:
+        methods = {name or protocols.method_name(method): method}
+    for key, value in methods.items():
+        if not callable(getattr(value, "predict", None)):
+            raise MethodError(f"{key}: has no predict(history, horizon) method")
+        if key == BASELINE and not isinstance(value, SeasonalNaive):
+            raise ConfigError(f"method name {BASELINE!r}: taken by the baseline; choose another")
+    return methods
+
+
+def _checked(
+    split: str, horizon: int, start_hour: int, *, least: Mapping[str, tuple[int | None, int]]
+) -> str:
+    """The split by its one name, after a look at the other arguments."""
+    if split not in SPLITS:
+        raise ConfigError(f"split {split!r}: expected test or validation")
+    if horizon not in HORIZONS:
+        raise ConfigError(f"horizon: expected {' or '.join(map(str, HORIZONS))} hours, got {horizon}")
+    if not -24 < start_hour < 24:
+        raise ConfigError(f"start_hour: expected -23 to 23, got {start_hour}")
+    for name, (value, smallest) in least.items():
+        if value is not None and value < smallest:
+            raise ConfigError(f"{name}: expected at least {smallest}, got {value}")
+    return SPLITS[split]
+
+
+def _points(
+    data_dir: str | os.PathLike,
+    records: Trajectories,
+    horizon: int,
+    *,
+    sample_index: str | os.PathLike | None,
+    seed: int,
+) -> tuple[SampleIndex, str]:
+    """Time points of all participants, and where they are from."""
+    file = forecast_points.shipped(data_dir, horizon) if sample_index is None else Path(sample_index)
+    if file is not None:
+        return forecast_points.read(file), str(file)
+    return forecast_points.sample(records, horizon, seed=seed), f"drawn with seed {seed}"
+
+
+def _training_starts(methods: Mapping[str, Any]) -> dict[str, int]:
+    """The hour of the day at which each method was trained to start, where it says so."""
+    declared = {
+        name: getattr(method, "training_daily_start_hour_offset", None) for name, method in methods.items()
+    }
+    return {name: int(hour) for name, hour in declared.items() if hour is not None}

@@ -1,0 +1,233 @@
+"""The pass over the participants: every method forecasts their windows, gaps are filled, errors become sums.
+
+One participant is in memory at a time. A participant counts for a method when all of its windows are forecast; an
+interrupted evaluation goes on with those that are not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float32, Int64
+
+from wearjax.benchmarks.openmhc.forecasting_cases import Cases, Windows
+from wearjax.benchmarks.openmhc.forecasting_errors import ErrorTable, ParticipantForecasts
+from wearjax.benchmarks.openmhc.forecasting_gallery import Gallery
+from wearjax.benchmarks.openmhc.forecasting_scale import SeasonalScale
+from wearjax.benchmarks.openmhc.forecasting_unfinished import GALLERY, SCALE, Unfinished
+from wearjax.errors import ConfigError
+from wearjax.predict import forecaster
+from wearjax.predict.forecaster import Forecast
+from wearjax.predict.forecasters.seasonal_naive import SeasonalNaive
+from wearjax.train.interrupt import Interrupts
+
+# How closely a method without settings must repeat its first answer to go on with an unfinished evaluation.
+_SAME = 1e-3
+
+Progressed = Callable[[int, int], None]
+
+
+class Run:
+    """One evaluation in progress.
+
+    Args:
+        methods: by name.
+        cases: the windows.
+        gallery_seed: chooses the example windows.
+
+    Attributes:
+        table: the sums of every method and participant.
+        gallery: example windows with their forecasts.
+        scale: day-to-day differences of the evaluated cells.
+        seconds: inside each method, those of an earlier, interrupted evaluation included.
+        counts: what methods count themselves, by method.
+    """
+
+    def __init__(self, methods: Mapping[str, Any], cases: Cases, *, gallery_seed: int = 42):
+        self.methods, self.cases = dict(methods), cases
+        self.table, self.scale = ErrorTable(), SeasonalScale()
+        n_windows = {p: cases.n_windows_of(p) for p in cases.participants}
+        self.gallery = Gallery(n_windows, horizon=cases.horizon, seed=gallery_seed)
+        self.seconds = dict.fromkeys(methods, 0.0)
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in methods}
+        self._naive = SeasonalNaive()
+        self._complete: dict[str, set[str]] = {name: set() for name in (SCALE, *methods)}
+        self._saved: dict[str, set[str]] = {name: set() for name in (SCALE, *methods)}
+        self._first_answer: dict[str, np.ndarray] = {}
+        self._done = 0
+        for name, method in self.methods.items():
+            forecaster.check_horizon(method, cases.horizon, name=name)
+
+    def all_participants(self, told: Progressed, unfinished: Unfinished | None = None) -> None:
+        """Forecasts whatever is not found in `unfinished`.
+
+        Args:
+            told: called with (forecasts done, forecasts), a forecast being one window of one method.
+
+        Raises:
+            KeyboardInterrupt: on Ctrl-C or SIGTERM, after what is complete was written.
+            ConfigError: a method of that name was another before. MethodError: a method broke its contract.
+        """
+        if unfinished is not None:
+            self._restore(unfinished)
+        with Interrupts() as interrupts:
+            try:
+                for participant in self.cases.participants:
+                    self._one_participant(participant, told, interrupts)
+                    if unfinished is not None and unfinished.is_due():
+                        self._save(unfinished)
+            except BaseException:
+                if unfinished is not None:
+                    self._save(unfinished)
+                raise
+
+    def _one_participant(self, participant: str, told: Progressed, interrupts: Interrupts) -> None:
+        pending = [name for name in self.methods if participant not in self._complete[name]]
+        n_windows, total = self.cases.n_windows_of(participant), self.cases.n_windows * len(self.methods)
+        self._done += n_windows * (len(self.methods) - len(pending))
+        if not pending and participant in self._complete[SCALE]:
+            return told(self._done, total)
+        windows = self.cases.windows(participant)
+        self.scale.add(participant, windows.values, windows.origins.tolist(), self.cases.horizon)
+        self._complete[SCALE].add(participant)
+        for name in pending:
+            found = self._forecasts(name, windows, interrupts)
+            self.table.add(name, found)
+            self.gallery.keep(name, found, windows.values, windows.first_day)
+            self._complete[name].add(participant)
+            self._done += n_windows
+            told(self._done, total)
+        return None
+
+    def _forecasts(self, name: str, windows: Windows, interrupts: Interrupts) -> ParticipantForecasts:
+        """One method's forecasts of one participant, without gaps."""
+        method = self.methods[name]
+        before = Counter(getattr(method, "counts", None) or {})
+        start = time.perf_counter()
+        found = self._ask(name, windows, interrupts)
+        forecaster.reset(method, name=name)
+        seconds = time.perf_counter() - start
+        if windows.participant == self.cases.participants[0]:
+            self._first_answer[name] = found[0].point
+        point, quantiles = forecaster.stack(found)
+        point, substituted = self._substitute(point, windows)
+        forecasts = ParticipantForecasts(
+            participant=windows.participant,
+            origins=windows.origins,
+            target=windows.targets(),
+            point=point,
+            quantiles=quantiles,
+            levels=forecaster.levels_of(found),
+            substituted=substituted,
+        )
+        now = Counter(getattr(method, "counts", None) or {})
+        self.seconds[name] += seconds
+        self.counts[name].update({key: n - before[key] for key, n in now.items()})
+        return forecasts
+
+    def _ask(self, name: str, windows: Windows, interrupts: Interrupts) -> list[Forecast]:
+        method, days = self.methods[name], windows.days.tolist()
+        where = f"participant {windows.participant}"
+        if callable(getattr(method, "predict_batch", None)):
+            found = forecaster.call_predict_batch(
+                method, windows.histories, windows.horizon, index_days=days, name=name, where=where
+            )
+            if interrupts.requested:
+                raise KeyboardInterrupt
+            return found
+        found = []
+        for window, day in enumerate(days):
+            # An array of its own, so that a method which writes into it harms only itself.
+            history = windows.history(window).copy()
+            found.append(
+                forecaster.call_predict(
+                    method, history, windows.horizon, index_days=day, name=name, where=f"{where}, day {day}"
+                )
+            )
+            if interrupts.requested:
+                raise KeyboardInterrupt
+        return found
+
+    def _substitute(
+        self, point: Float32[np.ndarray, "window channel=19 horizon"], windows: Windows
+    ) -> tuple[Float32[np.ndarray, "window channel=19 horizon"], Int64[np.ndarray, "channel=19"]]:
+        """Seasonal naive from the same history wherever a method gave no number, and how often (by channel)."""
+        open_cells = ~np.isfinite(point)
+        rows = np.flatnonzero(open_cells.any(axis=(1, 2)))
+        if not len(rows):
+            return point, np.zeros(point.shape[1], np.int64)
+        naive = self._naive.points([windows.history(int(row)) for row in rows], windows.horizon)
+        filled = point.copy()
+        filled[rows] = np.where(open_cells[rows], naive, point[rows])
+        return filled, open_cells.sum(axis=(0, 2), dtype=np.int64)
+
+    def _save(self, unfinished: Unfinished) -> None:
+        """Writes the participants that became complete since the last time; the scale comes first."""
+        if new := self._complete[SCALE] - self._saved[SCALE]:
+            unfinished.write(SCALE, _rows_of(self.scale.record(), new), {})
+            self._saved[SCALE] |= new
+        for name in self.methods:
+            if new := self._complete[name] - self._saved[name]:
+                if (shown := _rows_of(self.gallery.record(name), new)).num_rows:
+                    unfinished.write(GALLERY + name, shown, {})
+                unfinished.write(name, self.table.record(name, sorted(new)), self._note(name))
+                self._saved[name] |= new
+
+    def _note(self, name: str) -> dict[str, Any]:
+        first = self._first_answer.get(name)
+        return {
+            "method": describe(self.methods[name]),
+            "seconds": self.seconds[name],
+            "counts": dict(self.counts[name]),
+            "first_answer": None if first is None else first.ravel().tolist(),
+        }
+
+    def _restore(self, unfinished: Unfinished) -> None:
+        for table, _ in unfinished.parts(SCALE):
+            self.scale.restore(table)
+            self._complete[SCALE].update(table["participant"].to_pylist())
+        for name in self.methods:
+            for table, _ in unfinished.parts(GALLERY + name):
+                self.gallery.restore(name, table)
+            for table, note in unfinished.parts(name):
+                unfinished.check_method(name, note["method"], describe(self.methods[name]))
+                self.table.restore(name, table)
+                self._complete[name].update(table["participant"].to_pylist())
+                self.seconds[name], self.counts[name] = note["seconds"], Counter(note["counts"])
+                if note["first_answer"] is not None:
+                    self._first_answer[name] = np.array(note["first_answer"], np.float32)
+            self._check_same(name, unfinished)
+        self._saved = {name: set(done) for name, done in self._complete.items()}
+
+    def _check_same(self, name: str, unfinished: Unfinished) -> None:
+        """A method that tells no settings must repeat its first answer: another may have taken its name meanwhile."""
+        before = self._first_answer.get(name)
+        if before is None or getattr(self.methods[name], "settings", None) is not None:
+            return
+        windows = self.cases.windows(self.cases.participants[0]).first()
+        now = self._ask(name, windows, Interrupts())[0].point.ravel()
+        forecaster.reset(self.methods[name], name=name)
+        finite = np.isfinite(before)
+        scale = float(np.max(np.abs(before), initial=0.0, where=finite))
+        if not np.allclose(now, before, rtol=_SAME, atol=_SAME * scale, equal_nan=True):
+            raise ConfigError(
+                f"{unfinished.folder}: {name!r} now forecasts other values than when this evaluation was begun; "
+                "pass force=True (--force) to start over, or choose another folder"
+            )
+
+
+def _rows_of(table: pa.Table, participants: Set[str]) -> pa.Table:
+    return table.take([row for row, p in enumerate(table["participant"].to_pylist()) if p in participants])
+
+
+def describe(method: Any) -> dict[str, Any]:
+    """What a method's forecasts depend on, as far as it can be known."""
+    kind = type(method)
+    own = {"class": f"{kind.__module__}.{kind.__qualname__}", **(getattr(method, "settings", None) or {})}
+    return json.loads(json.dumps(own, default=str, sort_keys=True))

@@ -1,0 +1,242 @@
+"""One plan carried out: training, forecasts of every test surgery, its errors; kept, so that a stopped run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float32
+
+from wearjax.benchmarks.vitalbench.plans import Plan
+from wearjax.errors import StoreError
+from wearjax.scores import vital as metrics
+from wearjax.segments.vital_settings import VitalSettings
+from wearjax.vitals import Centre
+
+if TYPE_CHECKING:
+    from wearjax.segments.vital_scaled import ScaledCases
+    from wearjax.train.vitals import VitalModel
+
+EXAMPLES = 3  # forecasts kept of a model, for the report
+_RECORD, _CASES, _VARIABLES, _EXAMPLES = "job.json", "cases.parquet", "variables.parquet", "examples.npz"
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Scaled surgeries that a job trains, selects and is scored on.
+
+    Attributes:
+        centre: of the test cases; its targets name the rows of errors by variable.
+    """
+
+    train: ScaledCases
+    validation: ScaledCases
+    test: ScaledCases
+    centre: Centre
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One forecast: what was seen, what came, what was expected; scaled, NaN = not observed.
+
+    Attributes:
+        variables: positions among the centre's targets.
+    """
+
+    case: str
+    row: int
+    variables: tuple[int, ...]
+    past: Float32[np.ndarray, "context variable"]
+    future: Float32[np.ndarray, "horizon variable"]
+    forecast: Float32[np.ndarray, "horizon variable"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a job left behind.
+
+    Attributes:
+        cases: metrics of every test case, by id.
+        variables: case, variable, MAE and RMSE in the variable's own unit; NaN where never observed.
+        record: of the training, with the counts of cases that had no window.
+    """
+
+    plan: Plan
+    cases: dict[str, dict[str, float]]
+    variables: list[tuple[str, str, float, float]]
+    record: dict[str, Any]
+    examples: tuple[Example, ...]
+
+
+def carry_out(
+    plan: Plan,
+    splits: Splits,
+    settings: VitalSettings,
+    folder: Path,
+    *,
+    training: dict[str, Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Trains and scores, or reads what the same job left in its folder.
+
+    Args:
+        training: further fields of `wearjax.train.vitals.VitalTraining`.
+
+    Raises:
+        StoreError: the folder holds another job.
+    """
+    fingerprint = _fingerprint(plan, splits, settings, training)
+    if (folder / _RECORD).exists():
+        return _read(plan, folder, fingerprint)
+    from wearjax.train import vitals
+
+    model = vitals.model_of(
+        plan.config,
+        learning_rate=plan.learning_rate,
+        incomplete=plan.track > 1,
+        settings=settings,
+        **training,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    model.fit(splits.train, splits.validation, folder=folder, progress=progress)
+    outcome = score(model, plan, splits)
+    model.save(folder / "weights.npz")
+    _write(outcome, folder, fingerprint)
+    (folder / "training.npz").unlink(missing_ok=True)
+    return outcome
+
+
+def rescore(plan: Plan, splits: Splits, settings: VitalSettings, trained: Path, folder: Path) -> Outcome:
+    """Scores the weights that a job left on other test cases. Raises StoreError."""
+    from wearjax.train import vitals
+
+    model = vitals.model_of(
+        plan.config, learning_rate=plan.learning_rate, incomplete=plan.track > 1, settings=settings
+    )
+    model.load(trained / "weights.npz")
+    outcome = score(model, plan, splits)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(outcome, folder, _fingerprint(plan, splits, settings, {"trained": str(trained)}))
+    return outcome
+
+
+def score(model: VitalModel, plan: Plan, splits: Splits) -> Outcome:
+    """Errors of a trained model on the test cases."""
+    settings, test = model.training.settings, splits.test
+    names = [variable.name for variable in splits.centre.targets]
+    cases: dict[str, dict[str, float]] = {}
+    variables: list[tuple[str, str, float, float]] = []
+    examples: list[Example] = []
+    counts = test.windows_of(model.training.horizon)
+    chosen = set(np.flatnonzero(counts)[:EXAMPLES].tolist())
+    for case, seen, forecast in model.forecasts(test):
+        positions = np.sort(seen.channels[seen.scored]) - (test.n_channels - test.n_targets)
+        future, observed = (part[:, :, positions] for part in test.future(case, model.training.horizon))
+        span = test.span[case, test.n_channels - test.n_targets + positions]
+        guess, truth = forecast, future
+        if settings.report_units == "original":
+            guess, truth = forecast * span.astype(np.float32), future * span.astype(np.float32)
+        cases[test.ids[case]] = metrics.case_metrics(
+            guess, truth, observed, cc=settings.correlation, r2=settings.r2_axis, name=plan.name
+        )
+        errors = metrics.variable_errors(forecast, future, observed, span)
+        variables += [
+            (test.ids[case], names[i], float(mae), float(rmse))
+            for i, mae, rmse in zip(positions, *errors, strict=True)
+        ]
+        if case in chosen:
+            examples.append(_example(model, test, case, positions, future, observed, forecast))
+    record = {
+        **model.record,
+        "test_cases": len(test),
+        "test_cases_without_windows": int((counts == 0).sum()),
+        "test_windows": int(counts.sum()),
+        "history": model.history,
+    }
+    return Outcome(plan, cases, variables, record, tuple(examples))
+
+
+def _example(model, test: ScaledCases, case: int, positions, future, observed, forecast) -> Example:
+    """The window in the middle of a surgery."""
+    row, context = len(forecast) // 2, model.training.context
+    first = int(test.offsets[case])
+    rows = first + np.arange(max(0, row + 1 - context), row + 1)
+    past = np.full((context, len(positions)), np.nan, np.float32)
+    known = np.where(test.observed[rows], test.targets[rows], np.nan)[:, positions]
+    past[context - len(rows) :] = known
+    coming = np.where(observed[row], future[row], np.nan).astype(np.float32)
+    return Example(
+        test.ids[case], row, tuple(int(i) for i in positions), past, coming, forecast[row].astype(np.float32)
+    )
+
+
+def _fingerprint(plan: Plan, splits: Splits, settings: VitalSettings, training: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    facts = {"plan": plan.facts(), "settings": settings.to_dict(), "training": training}
+    digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
+    for cases in (splits.train, splits.validation, splits.test):
+        digest.update(repr(cases.ids).encode())
+        for array in (cases.offsets, cases.values, cases.targets, cases.observed):
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _write(outcome: Outcome, folder: Path, fingerprint: str) -> None:
+    """Everything but the record, then the record: with it the job counts as done."""
+    names = list(outcome.cases)
+    table: dict[str, Sequence[Any]] = {"case": names}
+    for metric in metrics.METRICS:
+        table[metric] = [outcome.cases[name][metric] for name in names]
+    pq.write_table(pa.table(table), folder / _CASES)
+    columns = list(zip(*outcome.variables, strict=True)) or [(), (), (), ()]
+    pq.write_table(
+        pa.table(dict(zip(("case", "variable", "MAE", "RMSE"), map(list, columns), strict=True))),
+        folder / _VARIABLES,
+    )
+    arrays: dict[str, np.ndarray] = {}
+    for i, example in enumerate(outcome.examples):
+        arrays |= {f"{i}.{part}": getattr(example, part) for part in ("past", "future", "forecast")}
+    facts = [[e.case, e.row, list(e.variables)] for e in outcome.examples]
+    np.savez_compressed(folder / _EXAMPLES, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
+    partial = folder / f".{_RECORD}.partial-{os.getpid()}"
+    partial.write_text(
+        json.dumps({"fingerprint": fingerprint, "record": outcome.record}, default=str, indent=1)
+    )
+    partial.replace(folder / _RECORD)
+
+
+def read_examples(folder: Path) -> tuple[Example, ...]:
+    """The forecasts that a finished job kept. Raises OSError, ValueError or KeyError where they are not readable."""
+    with np.load(folder / _EXAMPLES, allow_pickle=False) as arrays:
+        return tuple(
+            Example(
+                case,
+                row,
+                tuple(positions),
+                *(arrays[f"{i}.{part}"] for part in ("past", "future", "forecast")),
+            )
+            for i, (case, row, positions) in enumerate(json.loads(str(arrays["facts"])))
+        )
+
+
+def _read(plan: Plan, folder: Path, fingerprint: str) -> Outcome:
+    try:
+        stored = json.loads((folder / _RECORD).read_text())
+        table = pq.read_table(folder / _CASES).to_pylist()
+        variables = pq.read_table(folder / _VARIABLES).to_pylist()
+        examples = read_examples(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(f"{folder}: not readable as a finished job ({error}); remove it") from None
+    if stored["fingerprint"] != fingerprint:
+        raise StoreError(f"{folder}: holds a job of other settings or data; pass --force to start over")
+    cases = {row.pop("case"): row for row in table}
+    listed = [(row["case"], row["variable"], row["MAE"], row["RMSE"]) for row in variables]
+    return Outcome(plan, cases, listed, stored["record"], examples)

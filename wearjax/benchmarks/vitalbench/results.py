@@ -1,0 +1,241 @@
+"""Results of a VitalBench run: tables by horizon and averaged, as published, with bootstrap intervals over surgeries."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from wearjax.benchmarks import result_files
+from wearjax.benchmarks.vitalbench.jobs import Outcome
+from wearjax.scores import vital as metrics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AVERAGE = 0  # in place of minutes: the mean over the horizons
+_HIGHER_IS_BETTER = ("R2", "CC")
+
+
+@dataclass(frozen=True)
+class VitalScore:
+    """One metric of one model at one horizon.
+
+    Attributes:
+        minutes: horizon; 0 is the average over horizons.
+        mean, std: over test surgeries; of the average, what the published tables print.
+        n: surgeries with a value.
+        ci_lo, ci_hi: 95 % percentile interval of the mean, surgeries resampled; of the average, the same draw of
+            surgeries at every horizon. NaN without draws.
+    """
+
+    model: str
+    minutes: int
+    metric: str
+    mean: float
+    std: float
+    n: int
+    ci_lo: float
+    ci_hi: float
+
+
+@dataclass(frozen=True)
+class VariableError:
+    """Errors of one variable in its own unit, mean over the surgeries that have it."""
+
+    model: str
+    minutes: int
+    variable: str
+    mae: float
+    rmse: float
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class VitalResults:
+    """What a run found.
+
+    Attributes:
+        track: 1, 2 or 3.
+        config: everything that decides the result: switches, centres, plans, versions.
+        counts: surgeries and windows used and passed over.
+        scores: by model, horizon and metric, average last.
+        variables: errors in original units.
+        outcomes: of every job, for those who want single surgeries.
+    """
+
+    track: int
+    config: dict[str, Any]
+    counts: dict[str, Any]
+    scores: list[VitalScore]
+    variables: list[VariableError]
+    outcomes: list[Outcome]
+
+    def table(self, metric: str) -> dict[str, dict[int, VitalScore]]:
+        """Scores of a metric by model and horizon."""
+        found: dict[str, dict[int, VitalScore]] = {}
+        for score in self.scores:
+            if score.metric == metric:
+                found.setdefault(score.model, {})[score.minutes] = score
+        return found
+
+    def summary(self) -> str:
+        """Text tables of the published metrics: mean ± deviation over surgeries, and the interval of the average."""
+        head = f"VitalBench, track {self.track}, {self.config['title']}: {self.counts['test_cases']} test surgeries"
+        if self.config["switches"]["report_units"] == "scaled":
+            head += ". Errors in scaled units"
+        lines = [head]
+        for metric in metrics.PUBLISHED:
+            found = self.table(metric)
+            if not found:
+                continue
+            columns = sorted({m for each in found.values() for m in each if m != AVERAGE})
+            heading = [metric, *(f"{m} min" for m in columns), "average [95 %]"]
+            rows = [heading]
+            for model in _ranked(found, metric):
+                cells = [_cell(found[model].get(minutes)) for minutes in columns]
+                average = found[model].get(AVERAGE)
+                rows.append([model, *cells, _interval(average)])
+            lines += ["", *result_files.aligned(rows)]
+        return "\n".join(lines)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a score."""
+        import pandas as pd
+
+        return pd.DataFrame([dataclasses.asdict(score) for score in self.scores])
+
+    def to_csv(self, path: str | os.PathLike) -> None:
+        self.to_dataframe().to_csv(path, index=False)
+
+    def to_json(self, path: str | os.PathLike) -> None:
+        """Switches, counts, scores and errors by variable."""
+        result_files.write_json(path, self.content())
+
+    def content(self) -> dict[str, Any]:
+        """Plain values, as `results.json` holds them."""
+        return {
+            "benchmark": "vitalbench",
+            "track": self.track,
+            "config": self.config,
+            "counts": self.counts,
+            "scores": [dataclasses.asdict(score) for score in self.scores],
+            "variables": [dataclasses.asdict(error) for error in self.variables],
+        }
+
+    def write(self, folder: Path) -> None:
+        """`scores.parquet`, then `results.json`, with which the run counts as finished."""
+        pq.write_table(result_files.score_table(self.scores, VitalScore), folder / "scores.parquet")
+        self.to_json(folder / "results.json")
+
+
+def of_outcomes(
+    outcomes: Sequence[Outcome],
+    *,
+    track: int,
+    config: dict[str, Any],
+    counts: dict[str, Any],
+    bootstrap: int,
+    seed: int,
+) -> VitalResults:
+    """Tables of the outcomes.
+
+    The deviation beside an average is the mean of the horizons' deviations in track 1 and their own deviation in
+    tracks 2 and 3, as the published tables have it.
+    """
+    scores: list[VitalScore] = []
+    for name in dict.fromkeys(outcome.plan.name for outcome in outcomes):
+        mine = sorted((o for o in outcomes if o.plan.name == name), key=lambda o: o.plan.minutes)
+        scores += _scores(mine, track, bootstrap, seed)
+    variables = [error for outcome in outcomes for error in _variables(outcome)]
+    return VitalResults(track, config, counts, scores, variables, list(outcomes))
+
+
+def _scores(outcomes: list[Outcome], track: int, bootstrap: int, seed: int) -> list[VitalScore]:
+    found: list[VitalScore] = []
+    averages: dict[str, list[metrics.Average]] = {metric: [] for metric in metrics.METRICS}
+    for outcome in outcomes:
+        cases = list(outcome.cases.values())
+        limits = metrics.case_intervals(cases, draws=bootstrap, seed=seed) if bootstrap else {}
+        for metric, average in metrics.aggregate(cases).items():
+            averages[metric].append(average)
+            low, high = limits[metric].percentile if metric in limits else (math.nan, math.nan)
+            found.append(
+                VitalScore(
+                    outcome.plan.name,
+                    outcome.plan.minutes,
+                    metric,
+                    average.mean,
+                    average.std,
+                    average.n,
+                    low,
+                    high,
+                )
+            )
+    spread = "mean_of_stds" if track == 1 else "std_of_stds"
+    limits = _average_intervals(outcomes, bootstrap, seed)
+    for metric, each in averages.items():
+        if each:
+            mean, std = metrics.over_horizons(each, spread=spread)
+            low, high = limits.get(metric, (math.nan, math.nan))
+            n = min(average.n for average in each)
+            found.append(VitalScore(outcomes[0].plan.name, AVERAGE, metric, mean, std, n, low, high))
+    return found
+
+
+def _average_intervals(outcomes: list[Outcome], bootstrap: int, seed: int) -> dict[str, tuple[float, float]]:
+    """Intervals of the mean over horizons: a surgery's value is its mean over them; only surgeries with all count."""
+    shared = [name for name in outcomes[0].cases if all(name in outcome.cases for outcome in outcomes)]
+    if not bootstrap or not shared:
+        return {}
+    cases = [
+        {m: float(np.mean([o.cases[name][m] for o in outcomes])) for m in metrics.METRICS} for name in shared
+    ]
+    limits = metrics.case_intervals(cases, draws=bootstrap, seed=seed)
+    return {metric: limits[metric].percentile for metric in metrics.METRICS}
+
+
+def _variables(outcome: Outcome) -> list[VariableError]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for _, variable, mae, rmse in outcome.variables:
+        if math.isfinite(mae):
+            found.setdefault(variable, []).append((mae, rmse))
+    return [
+        VariableError(
+            outcome.plan.name,
+            outcome.plan.minutes,
+            variable,
+            *map(float, np.mean(errors, axis=0)),
+            len(errors),
+        )
+        for variable, errors in found.items()
+    ]
+
+
+def _ranked(found: dict[str, dict[int, VitalScore]], metric: str) -> list[str]:
+    """Models, the best average first."""
+    sign = -1.0 if metric in _HIGHER_IS_BETTER else 1.0
+
+    def key(model: str) -> float:
+        score = found[model].get(AVERAGE)
+        return sign * score.mean if score is not None and math.isfinite(score.mean) else math.inf
+
+    return sorted(found, key=key)
+
+
+def _cell(score: VitalScore | None) -> str:
+    return "" if score is None or not score.n else f"{score.mean:.3f} ± {score.std:.3f}"
+
+
+def _interval(score: VitalScore | None) -> str:
+    if score is None or not math.isfinite(score.mean):
+        return ""
+    text = f"{score.mean:.3f}"
+    return text if math.isnan(score.ci_lo) else f"{text} [{score.ci_lo:.3f}, {score.ci_hi:.3f}]"
