@@ -17,8 +17,8 @@ from its keys (see `CONTENT_FAMILIES`). Other files are passed over. Each case g
     def check_zero_to_nan(case: dict) -> None: ...
 
 A checker gets the case as it was read, returns nothing, and fails by AssertionError. It must not depend on
-ids, sizes or counts. A case that names other files finds them with `sibling(case, name)`. The module is imported when the first case of its family runs, so a broken one fails
-only there.
+ids, sizes or counts. A case that names other files finds them with `sibling(case, name)`. The module is imported
+when the first case of its family runs, so a broken one fails only there.
 Folder: the environment variable WEARJAX_GOLDEN, else the folder of this file; searched recursively.
 """
 
@@ -36,13 +36,6 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-# Published families that no checker covers yet: skipped with their name, while any other unknown family
-# fails.
-NOT_IMPLEMENTED_YET = frozenset(
-    {
-        "forecasting_scoring",
-    }
-)
 # A file that is one case: its family, and the keys that tell it. The first that fits counts.
 CONTENT_FAMILIES = (
     ("vital_forward", {"model", "weights", "input_x", "output"}),
@@ -67,10 +60,6 @@ class GoldenCase:
     family: str
     name: str
     case: dict
-
-
-class NoCheckerYetError(Exception):
-    """The family is known to be uncovered; the test is skipped."""
 
 
 def checks(family: str, *, op: str | None = None) -> Callable[[Checker], Checker]:
@@ -131,12 +120,10 @@ def sibling(case: dict, name: str) -> dict:
 
 
 def run(golden: GoldenCase) -> None:
-    """Checks one case; NoCheckerYetError for an uncovered family, LookupError for an unknown family or op."""
+    """Checks one case. Raises LookupError for an unknown family or op."""
     family, op = golden.family, golden.case.get("op")
     if (HERE / f"check_{family}.py").exists():
         importlib.import_module(f"check_{family}")
-    elif family in NOT_IMPLEMENTED_YET:
-        raise NoCheckerYetError(f"{family}: not implemented yet")
     checker = _CHECKERS.get((family, op)) or _CHECKERS.get((family, None))
     if checker is None:
         raise LookupError(f"{golden.file}: no checker for family {family!r}, op {op!r}")

@@ -103,7 +103,7 @@ def evaluate_forecasting(
         unfinished = Unfinished(folder, {"wearjax": __version__, **settings, "data": cases.digest()})
     run.all_participants(progress or (lambda done, total: None), unfinished)
     results = forecasting_results.score_forecasts(
-        run.table.finish(run.scale),
+        run.table.finish(run.scale, tuple(methods)),
         method_names=given,
         config={
             "methods": list(methods), "data_dir": str(data_dir), "bootstrap": bootstrap, **settings,

@@ -41,9 +41,11 @@ class SeasonalScale:
         hours = hours[(hours >= HOURS_PER_DAY) & (hours < values.shape[1])]
         step = np.abs(values[:, hours].astype(np.float64) - values[:, hours - HOURS_PER_DAY])
         finite = np.isfinite(step)
-        of_hour = (hours % HOURS_PER_DAY)[:, None] == np.arange(HOURS_PER_DAY)
-        sums = np.where(finite, step, 0.0) @ of_hour.astype(np.float64)
-        self._sums[participant] = np.stack([sums, finite.astype(np.float64) @ of_hour])
+        # A cell's bin: its channel and hour of day. Small matrix products would start threads that fight for cores.
+        bins = (np.arange(N_CHANNELS)[:, None] * HOURS_PER_DAY + hours % HOURS_PER_DAY)[finite]
+        size = N_CHANNELS * HOURS_PER_DAY
+        sums = [np.bincount(bins, weights, size) for weights in (step[finite], None)]
+        self._sums[participant] = np.array(sums, np.float64).reshape(2, N_CHANNELS, HOURS_PER_DAY)
 
     def hourly(self) -> Float64[np.ndarray, "channel=19 hour=24"]:
         """By hour of day; NaN where it is zero or nothing was measured."""
