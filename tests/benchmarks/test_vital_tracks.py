@@ -10,8 +10,8 @@ import pytest
 
 from wearjax import vitals
 from wearjax.benchmarks.vitalbench import ablations, jobs, plans, results, tracks
-from wearjax.errors import ConfigError, StoreError
-from wearjax.report import vital_page
+from wearjax.errors import ConfigError, StoreError, WearjaxError
+from wearjax.report import page, vital_page
 from wearjax.segments import vital_preparing
 from wearjax.segments.vital_cases import open_cases
 from wearjax.segments.vital_settings import VitalSettings
@@ -81,10 +81,10 @@ def test_the_run_states_switches_and_counts(run):
 
 def test_the_page_holds_tables_units_and_a_forecast(run):
     out, _ = run
-    page = vital_page.write(out).read_text()
-    assert "<svg" in page
-    assert "MAP_ART (mmHg)" in page
-    assert "3 min" in page
+    text = vital_page.write(out).read_text()
+    assert "<svg" in text
+    assert "MAP_ART (mmHg)" in text
+    assert "3 min" in text
     assert vital_page.is_run(out)
 
 
@@ -164,3 +164,10 @@ def test_a_model_of_fixed_channels_takes_no_other_centre():
     narrow = dataclasses.replace(vitals.CENTRES["mover"], variables=vitals.CENTRES["mover"].variables[1:])
     with pytest.raises(ConfigError, match="takes no other number"):
         plans.of_facts(facts, narrow)
+
+
+def test_the_report_verb_knows_a_vitalbench_run(run, tmp_path):
+    out, _ = run
+    assert "VitalBench" in page.write_report(out, tmp_path / "one.html").read_text()
+    with pytest.raises(WearjaxError, match="give it alone"):
+        page.write_report([out, out])

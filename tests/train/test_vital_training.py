@@ -90,7 +90,7 @@ def test_models_that_treat_channels_alone_are_given_targets_only(incomplete):
     assert mixed.channels[mixed.scored].tolist() == [4]
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("kind", ["alone", "permuted"])
 @pytest.mark.parametrize("incomplete", [False, True], ids=["complete", "incomplete"])
 def test_training_lowers_the_loss_and_compiles_once_a_shape(kind, incomplete, trained):
     model = trained(kind, incomplete)
@@ -181,7 +181,7 @@ def test_order_costs_are_of_the_best_epoch(trained):
     steps = model.record["batches_per_epoch"] * model.record["best_epoch"]
     assert float(model.costs.counts.sum()) == steps * 16 * 5
     np.testing.assert_allclose(model.costs.costs.sum(), 0, atol=1e-3)
-    assert trained("mixing", False).costs is None
+    assert trained("alone", False).costs is None
 
 
 def test_channel_order_can_be_that_of_the_table(validation):

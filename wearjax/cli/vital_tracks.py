@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 from tyro.conf import Positional
 
 from wearjax.cli.output import Force, PathArgument, console, print_rows
@@ -134,7 +134,7 @@ def ablate(
     if (what == "shift") != (target is not None):
         raise ConfigError("--target: shift needs the store of MOVER-SIS; the other ablations take none")
     _make_room(out, force)
-    if what == "shift":
+    if target is not None:
         found = ablations.centre_shift(open_cases(data), open_cases(target))
         rows = [
             {"variable": s.variable, "VitalDB windows": len(s.first), "MOVER-SIS windows": len(s.second),
@@ -142,7 +142,7 @@ def ablate(
             for s in found
         ]  # fmt: skip
         return print_rows("Shift between the centres, standardised windows of 30 minutes", rows)
-    options = {
+    options: dict[str, Any] = {
         "track": track, "models": models, "horizons": horizons, "size": size, "bootstrap": bootstrap,
         "budget": tracks.Budget(epochs=epochs, batch_size=batch_size), "settings": settings, "output_dir": out,
     }  # fmt: skip
@@ -178,7 +178,7 @@ def _show(text: str, out: Path) -> None:
 def _bars() -> Iterator[tracks.Progress]:
     """One bar a model and horizon."""
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        known: dict[str, int] = {}
+        known: dict[str, TaskID] = {}
 
         def progress(name: str, done: int, total: int) -> None:
             if name not in known:

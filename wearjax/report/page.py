@@ -23,6 +23,7 @@ from wearjax.report import (
     run_folder,
     summary,
     tables,
+    vital_page,
     words,
 )
 from wearjax.report.run_folder import RunFolder
@@ -79,6 +80,11 @@ def write_report(
     paths = [run_dirs] if isinstance(run_dirs, str | os.PathLike) else list(run_dirs)
     if not paths:
         raise WearjaxError("report: no run folder given")
+    vital = [path for path in paths if vital_page.is_run(path)]
+    if vital:
+        if len(paths) > 1:
+            raise WearjaxError(f"{vital[0]}: a VitalBench run has a page of its own; give it alone")
+        return vital_page.write(vital[0], out)
     folders, packets = leaderboard.separate(paths)
     runs = [run_folder.read(folder, name=name) for folder, name in zip(folders, _names(folders), strict=True)]
     first = Path(paths[0])

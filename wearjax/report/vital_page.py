@@ -62,6 +62,7 @@ def write(folder: str | os.PathLike, out: str | os.PathLike | None = None) -> Pa
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WearjaxError(f"{folder}: results.json is not that of a VitalBench run ({error})") from None
     target = folder / "report.html" if out is None else Path(out)
+    target = target / "report.html" if target.is_dir() else target
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     try:
         partial.write_text(html, encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""The ablations of VitalBench: amount of training data, filling gaps against a masked loss, and the two centres' spread.
+"""The ablations of VitalBench: amount of training data, filled gaps against a masked loss, and the centres apart.
 
 Figures 3 to 5 of the benchmark; the values of the first two are not published, nor are the fractions of Figure 4.
 """
@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float64
@@ -114,7 +114,7 @@ def imputation(
         runs[method] = tracks.evaluate(
             data,
             output_dir=output_dir / f"imputation-{method}",
-            settings=dataclasses.replace(settings, imputation=method),
+            settings=dataclasses.replace(settings, imputation=cast(Any, method)),
             **options,
         )
     return Ablation("imputation", runs)

@@ -18,7 +18,7 @@ UPPER_BOUND = "mambats"  # trained on the target centre, it bounds the cross-cen
 SMALL_RATE = 1e-3
 # Sizes that train on two processor cores in minutes; learning rates do not follow the published ones.
 _SMALL: dict[str, dict[str, Any]] = {
-    "mambats": {"depth": 2, "d_model": 32, "dropout": 0.1},
+    "mambats": {"depth": 1, "d_model": 32, "d_state": 8, "dropout": 0.1},
     "lightts": {"d_model": 64},
     "itransformer": {"depth": 2, "d_model": 64, "n_heads": 4, "d_ff": 128, "dropout": 0.1},
     "fouriergnn": {"d_model": 64},

@@ -1,4 +1,4 @@
-"""Results of a VitalBench run: tables by horizon and averaged, as published, with bootstrap intervals over surgeries."""
+"""Results of a VitalBench run: tables by horizon and averaged, as published, with intervals over surgeries."""
 
 from __future__ import annotations
 

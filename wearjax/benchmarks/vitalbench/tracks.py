@@ -227,7 +227,7 @@ class _Home:
         lists = self.store.splits
         train = self.train
         return jobs.Splits(
-            *(self.scaled(ids) for ids in (train, lists["validation"], lists["test"])), self.centre
+            self.scaled(train), self.scaled(lists["validation"]), self.scaled(lists["test"]), self.centre
         )
 
     def scaled(self, ids: Sequence[str]) -> ScaledCases:
@@ -261,7 +261,7 @@ class _Home:
 def _home(store: CaseStore, asked: VitalSettings, *, minute: bool, fraction: float = 1.0) -> _Home:
     """The split is a fact of the store, whatever was asked."""
     rule = store.meta["split"]
-    split = rule if rule in ("time", "random42") else "list"
+    split: Any = rule if rule in ("time", "random42") else "list"
     return _Home(store, dataclasses.replace(asked, split=split), minute, fraction)
 
 
