@@ -26,6 +26,7 @@ Table = tuple[str, list[dict]]
 LOADER_BATCH = 32
 LOADER_BATCHES = 200
 MASKED_DAYS = 100
+ARIMA_SERIES = 20
 
 
 def run(
@@ -42,7 +43,7 @@ def run(
         batch_sizes: of a model's step; default by model.
         dtype: compute type of a model's step.
         against: Python file of a rival: for a model `make_step(batch_size)`, whose step of another library is
-            timed in turns; for the bootstrap `score(errors, users, draws, baseline)`.
+            timed in turns, for VitalBench with `model=` too; for the bootstrap `score(errors, users, draws, baseline)`.
 
     Raises:
         ConfigError: an option that belongs to models, given to another measurement, or a file without it.
@@ -51,6 +52,8 @@ def run(
         raise ConfigError("bench: repeats and batch sizes must be at least 1")
     if what in MODELS:
         return _model_step(what, repeats, tuple(batch_sizes), dtype, against)
+    if what == "vital" and dtype == "float32":
+        return vital(repeats, tuple(batch_sizes), against)
     if batch_sizes or dtype != "float32":
         raise ConfigError(f"bench {what}: batch sizes and dtype belong to the models: {', '.join(MODELS)}")
     if what == "bootstrap" and against is not None:
@@ -82,6 +85,17 @@ def _model_step(
         return [table]
     title = f"Where the step of batch {steps[0].batch_size} goes, parts timed alone"
     return [table, (title, lsm2_breakdown.breakdown(steps[0], repeats=repeats))]
+
+
+def vital(repeats: int, batch_sizes: tuple[int, ...], against: str | os.PathLike | None) -> list[Table]:
+    """Training steps of VitalBench's models at the sizes published for VitalDB."""
+    from wearjax.train import vital_throughput
+
+    rival = None if against is None else Path(against)
+    return [
+        vital_throughput.measure(batch_size=size, repeats=repeats, against=rival)
+        for size in batch_sizes or (vital_throughput.BATCH_SIZE,)
+    ]
 
 
 def _rival(file: Path, wanted: str) -> Callable[..., Any]:
@@ -205,6 +219,17 @@ def features(repeats: int) -> list[Table]:
     return [("Features", rows)]
 
 
+def arima(repeats: int) -> list[Table]:
+    """Processor seconds a series of the statistical forecasters, on two weeks of hours of made participants."""
+    from wearjax.benchmarks.openmhc import forecasting_timing
+
+    timings = [
+        forecasting_timing.measure(method, n_series=ARIMA_SERIES * repeats)
+        for method in forecasting_timing.METHODS
+    ]
+    return [("Statistical forecasters", forecasting_timing.rows(timings))]
+
+
 # Configuration at the published size, and batch sizes that fit a laptop.
 MODELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "lsm2": ("lsm2_daily", (1, 2)),
@@ -218,6 +243,7 @@ MEASUREMENTS: dict[str, Callable[[int], list[Table]]] = {
     "bootstrap": bootstrap,
     "prediction_bootstrap": prediction_bootstrap,
     "features": features,
+    "arima": arima,
 }
 
 

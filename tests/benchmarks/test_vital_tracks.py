@@ -12,10 +12,11 @@ from wearjax import vitals
 from wearjax.benchmarks.vitalbench import ablations, jobs, plans, results, tracks
 from wearjax.errors import ConfigError, StoreError, WearjaxError
 from wearjax.report import page, vital_page
-from wearjax.segments import vital_preparing
+from wearjax.segments import vital_cases, vital_preparing
 from wearjax.segments.vital_cases import open_cases
 from wearjax.segments.vital_settings import VitalSettings
 from wearjax.sources.synthetic_surgery import Cohort
+from wearjax.sources.vital_cases import Case
 
 TINY = {"size": "small", "models": ("dlinear",), "horizons": (3,), "bootstrap": 20}
 BUDGET = tracks.Budget(epochs=1, batch_size=64)
@@ -67,7 +68,9 @@ def test_a_finished_job_is_read_not_trained_again(stores, run, monkeypatch):
 def test_other_settings_in_the_same_folder_are_refused(stores, run):
     out, _ = run
     with pytest.raises(StoreError, match="other settings or data"):
-        tracks.evaluate(stores / "mover", output_dir=out, budget=tracks.Budget(epochs=2, batch_size=64), **TINY)
+        tracks.evaluate(
+            stores / "mover", output_dir=out, budget=tracks.Budget(epochs=2, batch_size=64), **TINY
+        )
 
 
 def test_the_run_states_switches_and_counts(run):
@@ -117,7 +120,12 @@ def test_across_centres_with_the_upper_bound(stores, tmp_path, monkeypatch):
 
 def test_ablations_vary_one_thing(stores, tmp_path):
     found = ablations.data_scale(
-        stores / "mover", fractions=(0.5, 1.0), output_dir=tmp_path, budget=BUDGET, settings=VitalSettings(), **TINY
+        stores / "mover",
+        fractions=(0.5, 1.0),
+        output_dir=tmp_path,
+        budget=BUDGET,
+        settings=VitalSettings(),
+        **TINY,
     )
     assert found.runs["0.5"].counts["train_cases"] < found.runs["1"].counts["train_cases"]
     assert found.runs["0.5"].counts["test_cases"] == found.runs["1"].counts["test_cases"]
@@ -171,3 +179,19 @@ def test_the_report_verb_knows_a_vitalbench_run(run, tmp_path):
     assert "VitalBench" in page.write_report(out, tmp_path / "one.html").read_text()
     with pytest.raises(WearjaxError, match="give it alone"):
         page.write_report([out, out])
+
+
+def test_a_recording_too_short_to_score_is_forecast_from_its_end(run, tmp_path):
+    out, _ = run
+    centre = vitals.CENTRES["mover"]
+    values = np.tile(np.linspace(10, 90, centre.n_variables, dtype=np.float32), (2, 1))
+    made = [Case(name, None, values * (1 + 0.01 * i)) for i, name in enumerate("abc")]
+    vital_cases.write_cases(tmp_path / "short", made, centre)
+    found = tracks.score_run(out, tmp_path / "short", output_dir=tmp_path / "scored", split="all")
+    assert found.scores == []
+    assert "nothing is scored" in found.summary()
+    example = found.outcomes[0].examples[0]
+    assert example.forecast.shape == (3, centre.n_targets)
+    assert np.isfinite(example.forecast).all()
+    assert np.isnan(example.future).all()
+    assert "<svg" in vital_page.write(tmp_path / "scored").read_text()

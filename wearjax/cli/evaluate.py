@@ -177,11 +177,13 @@ def bench(
             "lsm2_weekly",
             "lsm2_sparse",
             "wbm",
+            "vital",
             "loader",
             "masks",
             "features",
             "bootstrap",
             "prediction_bootstrap",
+            "arima",
         ]
     ] = "lsm2",
     *,
@@ -193,12 +195,14 @@ def bench(
     """Measure this machine: throughput and share of the matrix-product rate taken in the same process.
 
     Args:
-        what: the training step of a model at its published size, the loader, the masks, or the bootstrap.
+        what: the training step of a model at its published size (vital: of VitalBench), the loader, the masks, the
+            features of XGBoost, a bootstrap, or the statistical forecasters.
         repeats: timed repetitions; the median is shown.
         batch: batch sizes of a model's step.
         dtype: compute type of a model's step.
         against: Python file of a rival, timed in turns with ours: make_step(batch_size) of a model, e.g. in
-            PyTorch, or score(errors, users, draws, baseline) of the bootstrap.
+            PyTorch (vital: make_step(batch_size, model=...)); score(errors, users, draws, baseline) of the
+            bootstrap.
     """
     from wearjax import bench as benchmarks
 

@@ -87,7 +87,7 @@ def _render(folder: Path, results: dict[str, Any]) -> str:
         sentence=_sentence(scores, ranked, results["counts"]),
         tables=[_table(scores, metric, ranked) for metric in _METRICS],
         units=_units(results["variables"], ranked),
-        figures=_figures(folder, config, ranked),
+        figures=_figures(folder, config, ranked or list(dict.fromkeys(p["kind"] for p in config["plans"]))),
         counts=_flat(results["counts"]),
         switches=[(words.readable(name), str(value)) for name, value in config["switches"].items()],
         config=_flat({k: v for k, v in config.items() if k not in ("switches", "plans")}),
@@ -102,7 +102,7 @@ def _ranked(scores: list[dict[str, Any]]) -> list[str]:
 
 def _sentence(scores: list[dict[str, Any]], ranked: list[str], counts: dict[str, Any]) -> str:
     if not ranked:
-        return "No model was scored."
+        return "Nothing could be scored: no surgery is longer than a horizon. Forecasts from their last rows are below."
     best = next(s for s in scores if s["model"] == ranked[0] and s["metric"] == "MAE" and s["minutes"] == 0)
     value = "undefined" if best["mean"] is None else f"{best['mean']:.3f}"
     return (
@@ -165,8 +165,9 @@ def _figures(folder: Path, config: dict[str, Any], ranked: list[str]) -> list[tu
                 examples[model] = kept[0]
         shown = dict(list(examples.items())[:_SHOWN_MODELS])
         if shown:
-            case = next(iter(shown.values())).case
-            caption = f"Surgery {words.plain(case, 40)}, {m} minutes ahead from its middle"
+            one = next(iter(shown.values()))
+            place = "middle" if np.isfinite(one.future).any() else "last row"
+            caption = f"Surgery {words.plain(one.case, 40)}, {m} minutes ahead from its {place}"
             found.append((caption, _draw(shown, names, target["step_seconds"], name=f"f{m}")))
     return found
 

@@ -169,6 +169,11 @@ class VitalModel:
             self.steps, self.params, self.rows(cases), cases, case, seen, self.training.batch_size
         )
 
+    def ahead(self, cases: ScaledCases, case: int, seen: View) -> Float32[np.ndarray, "horizon channel"]:
+        """The forecast from the last row of a case, of all channels seen, in their order."""
+        ends = np.full(self.training.batch_size, cases.offsets[case + 1] - 1, np.int32)
+        return np.asarray(self.steps.forecast(self.params, self.rows(cases), ends, seen.channels))[0]
+
     def rows(self, cases: ScaledCases) -> vital_steps.Rows:
         """The split on the device; the last one asked for stays there."""
         if self._rows is None or self._rows[0] is not cases:

@@ -137,7 +137,10 @@ def score(model: VitalModel, plan: Plan, splits: Splits) -> Outcome:
     examples: list[Example] = []
     counts = test.windows_of(model.training.horizon)
     chosen = set(np.flatnonzero(counts)[:EXAMPLES].tolist())
-    for case, seen, forecast in model.forecasts(test):
+    views = model.views(test)
+    if not chosen:  # recordings too short to score can still be looked at
+        examples += [_ahead(model, test, case, views[case]) for case in range(min(EXAMPLES, len(test)))]
+    for case, seen, forecast in model.forecasts(test, views=views):
         positions = np.sort(seen.channels[seen.scored]) - (test.n_channels - test.n_targets)
         future, observed = (part[:, :, positions] for part in test.future(case, model.training.horizon))
         span = test.span[case, test.n_channels - test.n_targets + positions]
@@ -153,7 +156,9 @@ def score(model: VitalModel, plan: Plan, splits: Splits) -> Outcome:
             for i, mae, rmse in zip(positions, *errors, strict=True)
         ]
         if case in chosen:
-            examples.append(_example(model, test, case, positions, future, observed, forecast))
+            row = len(forecast) // 2  # in the middle of the surgery
+            coming = np.where(observed[row], future[row], np.nan).astype(np.float32)
+            examples.append(_example(model, test, case, row, positions, coming, forecast[row]))
     record = {
         **model.record,
         "test_cases": len(test),
@@ -164,18 +169,25 @@ def score(model: VitalModel, plan: Plan, splits: Splits) -> Outcome:
     return Outcome(plan, cases, variables, record, tuple(examples))
 
 
-def _example(model, test: ScaledCases, case: int, positions, future, observed, forecast) -> Example:
-    """The window in the middle of a surgery."""
-    row, context = len(forecast) // 2, model.training.context
-    first = int(test.offsets[case])
+def _example(model, test: ScaledCases, case: int, row: int, positions, coming, forecast) -> Example:
+    """The window that ends at a row of a surgery."""
+    context, first = model.training.context, int(test.offsets[case])
     rows = first + np.arange(max(0, row + 1 - context), row + 1)
     past = np.full((context, len(positions)), np.nan, np.float32)
-    known = np.where(test.observed[rows], test.targets[rows], np.nan)[:, positions]
-    past[context - len(rows) :] = known
-    coming = np.where(observed[row], future[row], np.nan).astype(np.float32)
+    past[context - len(rows) :] = np.where(test.observed[rows], test.targets[rows], np.nan)[:, positions]
     return Example(
-        test.ids[case], row, tuple(int(i) for i in positions), past, coming, forecast[row].astype(np.float32)
+        test.ids[case], row, tuple(int(i) for i in positions), past, coming, np.asarray(forecast, np.float32)
     )
+
+
+def _ahead(model, test: ScaledCases, case: int, seen) -> Example:
+    """The forecast from the last row of a surgery, of which nothing is known yet."""
+    order = np.argsort(seen.channels[seen.scored])
+    positions = seen.channels[seen.scored][order] - (test.n_channels - test.n_targets)
+    row = int(test.offsets[case + 1] - test.offsets[case]) - 1
+    forecast = model.ahead(test, case, seen)[:, np.flatnonzero(seen.scored)[order]]
+    unknown = np.full(forecast.shape, np.nan, np.float32)
+    return _example(model, test, case, row, positions, unknown, forecast)
 
 
 def _fingerprint(plan: Plan, splits: Splits, settings: VitalSettings, training: dict[str, Any]) -> str:

@@ -92,6 +92,10 @@ class VitalResults:
         if self.config["switches"]["report_units"] == "scaled":
             head += ". Errors in scaled units"
         lines = [head]
+        if not self.scores:
+            lines.append(
+                "No surgery is longer than a horizon: nothing is scored, forecasts are in the report"
+            )
         for metric in metrics.PUBLISHED:
             found = self.table(metric)
             if not found:
