@@ -3,6 +3,15 @@
 Anything else that escapes is a defect of the library; the command line prints these without a traceback.
 """
 
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What to put behind an unknown name: the nearest known one, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
 
 class WearjaxError(Exception):
     """Base of every error whose message is written for the user."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from wearjax.errors import ConfigError
+from wearjax.errors import ConfigError, did_you_mean
 
 BASELINE = "linear"  # the method that the others are compared with
 Kind = Literal["binary", "ordinal", "regression", "multiclass"]
@@ -127,7 +127,9 @@ def task(code: str) -> Task:
     """The task of a code, in or beside the benchmark. Raises ConfigError when there is none."""
     found = TASKS.get(code) or EXTRA_TASKS.get(code)
     if found is None:
-        raise ConfigError(f"task {code!r} is unknown; expected one of {', '.join(TASKS)}")
+        raise ConfigError(
+            f"task {code!r} is unknown{did_you_mean(code, TASKS)}; expected one of {', '.join(TASKS)}"
+        )
     return found
 
 

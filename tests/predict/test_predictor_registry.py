@@ -43,7 +43,7 @@ def test_builds_with_days_weights_and_cache(made, tmp_path):
 
 
 def test_refusals(made):
-    with pytest.raises(ConfigError, match="predictor 'svm'; known: linear, xgboost"):
+    with pytest.raises(ConfigError, match="predictor 'svm' is unknown; expected some of linear, xgboost"):
         registry.build("svm", "days")
     for name in ("wbm", "lsm2"):
         with pytest.raises(ConfigError, match=f"{name}: needs a bundle"):

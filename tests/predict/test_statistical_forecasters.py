@@ -1,3 +1,5 @@
+"""AutoARIMA and AutoETS: what is fitted, what falls back and is counted, what is kept, and against a plain search."""
+
 from __future__ import annotations
 
 import contextlib

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wearjax.errors import ConfigError
+
 _COLUMN_TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
 
 
@@ -35,6 +37,12 @@ def write_json(path: str | os.PathLike, content: Any) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_folder(path: str | os.PathLike | None) -> None:
+    """Raises ConfigError where results could not be written: before work is done for them, not after."""
+    if path is not None and Path(path).exists() and not Path(path).is_dir():
+        raise ConfigError(f"{path}: is a file; results need a folder")
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Sequence
 
@@ -10,9 +9,19 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from wearjax.cli import data, evaluate, forecasting, memory, prediction, train, vital_tracks, vitalbench
+from wearjax.cli import (
+    data,
+    evaluate,
+    finetune,
+    forecasting,
+    memory,
+    prediction,
+    train,
+    vital_tracks,
+    vitalbench,
+)
 from wearjax.cli.output import console
-from wearjax.errors import ConfigError, WearjaxError
+from wearjax.errors import ConfigError, WearjaxError, did_you_mean
 
 VERBS: dict[tuple[str, ...], Callable] = {
     ("demo",): evaluate.demo,
@@ -23,6 +32,7 @@ VERBS: dict[tuple[str, ...], Callable] = {
     ("pretrain",): train.pretrain,
     ("search",): train.search,
     ("pypots",): train.pypots,
+    ("finetune", "chronos2"): finetune.chronos2,
     ("convert", "torch"): train.convert_torch,
     ("convert", "flax"): train.convert_flax,
     ("evaluate", "imputation"): evaluate.imputation_track,
@@ -76,8 +86,7 @@ def _run(args: list[str]) -> None:
     if found is None:
         words = tuple(a for a in args if not a.startswith("-"))
         if words and not any(verb[0] == words[0] for verb in VERBS):
-            near = difflib.get_close_matches(words[0], {verb[0] for verb in VERBS}, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(words[0], dict.fromkeys(verb[0] for verb in VERBS))
             raise ConfigError(f"unknown verb {words[0]!r}{hint} (wearjax --help lists the verbs)")
         return _help(words[:1])
     verb, rest = found

@@ -79,7 +79,7 @@ def forecasting_track(
             **{name: {**fitted, "progress": bars.series} for name in _FITTED},
         }
         chosen = _forecasters(methods, checkpoints, options)
-        chosen += [_trained(path) for path in bundle]
+        chosen += [_trained(path, data) for path in bundle]
         try:
             results = forecasting.evaluate_forecasting(
                 imputation.named([*chosen, *_own(method)]),
@@ -117,11 +117,14 @@ def _forecasters(
     ]
 
 
-def _trained(path: Path) -> tuple[str, Any]:
+def _trained(path: Path, data: Path) -> tuple[str, Any]:
     """A trained forecaster of any kind, with the name it goes by: its run's, else its folder's."""
+    from wearjax.days.open import open_days
     from wearjax.predict.forecasters import loading
 
-    return path.resolve().parent.name if path.name == "bundle" else path.name, loading.load(path)
+    return path.resolve().parent.name if path.name == "bundle" else path.name, loading.load(
+        path, days=open_days(data)
+    )
 
 
 def _own(texts: tuple[str, ...]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,22 @@ from tyro.conf import Positional
 
 console = Console()
 PathArgument = Positional[Path]
+SECONDS_A_LINE = 20
 Force = Annotated[bool, tyro.conf.arg(help="Replace what is already there.")]
+
+
+class Lines:
+    """Progress of long work for logs: where standard error is no terminal, a line now and then."""
+
+    def __init__(self, title: str):
+        self._title, self._said_s = title, time.monotonic()
+        self._console = Console(stderr=True, soft_wrap=True, highlight=False)
+
+    def __call__(self, done: int, total: int, what: str = "") -> None:
+        if self._console.is_terminal or time.monotonic() - self._said_s < SECONDS_A_LINE:
+            return
+        self._said_s = time.monotonic()
+        self._console.print(f"{self._title}: {done} of {total}{' ' + what if what else ''}", markup=False)
 
 
 class Bar:
@@ -23,10 +39,15 @@ class Bar:
     def __init__(self, title: str):
         self._progress = Progress(console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(title, total=None)
+        self._lines = Lines(title)
 
     def __enter__(self) -> Callable[[int, int], None]:
         self._progress.start()
-        return lambda done, total: self._progress.update(self._task, completed=done, total=total)
+        return self._update
+
+    def _update(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)
+        self._lines(done, total)
 
     def __exit__(self, *_) -> None:
         self._progress.stop()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.progress import Progress
 
-from wearjax.cli.output import Force, PathArgument, console
+from wearjax.cli.output import Force, Lines, PathArgument, console
 from wearjax.errors import ConfigError
 from wearjax.tasks import BASELINE, TASKS
 
@@ -225,6 +225,7 @@ class _Bars:
     def __init__(self) -> None:
         self._progress = Progress(console=Console(stderr=True), transient=True)
         self._pairs = self._progress.add_task("Evaluating", total=None)
+        self._lines = Lines("Pairs of task and method")
         self._features = self._progress.add_task("Features", total=None, visible=False)
         self._answers = self._progress.add_task("Answers", total=None, visible=False)
 
@@ -237,6 +238,7 @@ class _Bars:
 
     def pairs(self, done: int, total: int, task: str, method: str) -> None:
         self._progress.update(self._pairs, completed=done, total=total, description=f"{task}: {method}")
+        self._lines(done, total, f"({task}: {method})")
 
     def features(self, done: int, total: int) -> None:
         self._progress.update(self._features, completed=done, total=total, visible=done < total)

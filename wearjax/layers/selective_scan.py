@@ -133,30 +133,27 @@ def _recomputed_backward(saved, cotangent):
 
     def again(state, now):
         u, delta, b = now
-        after = _step(state, u, delta, a, b)
-        return after, after
+        return _step(state, u, delta, a, b), state
 
-    def step(later, now):
+    def step(carry, now):
+        later, d_a = carry
         u, delta, b, c, previous, d_y = now
+        decay, entering = jnp.exp(delta[:, None] * a), delta * u
+        state = decay * previous + entering[:, None] * b[..., None]
         d_state = later + c[..., None] * d_y[:, None]
-        d_before = d_state * jnp.exp(delta[:, None] * a)
+        d_before = d_state * decay
         d_exponent = d_before * previous
-        d_input = (d_state * b[..., None]).sum(axis=1)  # of delta u
-        d_delta = (d_exponent * a).sum(axis=1) + d_input * u
-        return d_before, (d_input * delta, d_delta, d_state, d_exponent)
+        d_entering = (d_state * b[..., None]).sum(axis=1)
+        d_delta = (d_exponent * a).sum(axis=1) + d_entering * u
+        d_a = d_a + (d_exponent * delta[:, None]).sum(axis=0)
+        # sums over the fastest axis: products of matrices and vectors are the quick way to them
+        d_b, d_c = jnp.einsum("bnd,bd->bn", d_state, entering), jnp.einsum("bnd,bd->bn", state, d_y)
+        return (d_before, d_a), (d_entering * delta, d_delta, d_b, d_c)
 
     def chunk(carry, now):
-        later, d_a = carry
         u, delta, b, c, state, d_y = now
-        _, states = jax.lax.scan(again, state, (u, delta, b))
-        previous = jnp.concatenate([state[None], states[:-1]])
-        later, (d_u, d_delta, d_states, d_exponents) = jax.lax.scan(
-            step, later, (u, delta, b, c, previous, d_y), reverse=True
-        )
-        d_a = d_a + (d_exponents * delta[:, :, None]).sum(axis=(0, 1))
-        d_b = jnp.einsum("sbnd,sbd->sbn", d_states, delta * u)
-        d_c = jnp.einsum("sbnd,sbd->sbn", states, d_y)
-        return (later, d_a), (d_u, d_delta, d_b, d_c)
+        _, previous = jax.lax.scan(again, state, (u, delta, b))
+        return jax.lax.scan(step, carry, (u, delta, b, c, previous, d_y), reverse=True)
 
     start = (jnp.zeros_like(before[0]), jnp.zeros_like(a))
     (_, d_a), (d_u, d_delta, d_b, d_c) = jax.lax.scan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from wearjax.errors import MethodError, WearjaxError
 from wearjax.predict import protocols
 
 VARIABLE_NAMES = tuple(channel.source_name for channel in CHANNELS)
+_EXTENSIONS = {"participant", "origin_date"}
 
 
 @runtime_checkable
@@ -26,6 +28,7 @@ class Forecaster(Protocol):
         variable_names: the 19 channels as OpenMHC stores name them.
         past_covariates, future_covariates: None; the benchmark has none.
         index_days: day index of the origin, counted from the first day of the trajectory.
+        participant, origin_date: whose history it is, and the calendar day of the origin; an extension of wearjax.
 
     A method may also declare:
 
@@ -34,9 +37,9 @@ class Forecaster(Protocol):
         n_pred_steps: the only horizon that it can forecast.
         training_daily_start_hour_offset: hour of the day at which its training windows began.
         predict_batch(histories, horizon): several windows of one participant at once, an extension of wearjax.
-            Gets read-only arrays, and the same keywords with `index_days` one a window; returns an array
-            (window, 19, horizon), a pair of that and quantiles (window, 19, horizon, level), or a list of what
-            `predict` returns.
+            Gets read-only arrays, and the same keywords with `index_days` and `origin_date` one a window; returns
+            an array (window, 19, horizon), a pair of that and quantiles (window, 19, horizon, level), or a list of
+            what `predict` returns.
         settings: a dict of plain values that change its forecasts.
         counts: a dict of numbers that grow as it forecasts; results report them.
     """
@@ -73,13 +76,15 @@ def call_predict(
     horizon: int,
     *,
     index_days: int | None = None,
+    participant: str | None = None,
+    origin_date: dt.date | None = None,
     name: str | None = None,
     where: str = "",
 ) -> Forecast:
     """One window's forecast, checked.
 
     Args:
-        index_days: passed on if declared.
+        index_days, participant, origin_date: passed on if declared.
         name: what errors call the method; default is what it calls itself.
         where: what errors say of the window.
 
@@ -91,7 +96,8 @@ def call_predict(
     if not callable(predict):
         raise MethodError(f"{called}: has no predict(history, horizon) method")
     told = f"{called}.predict{where and ', ' + where}"
-    out = _naming(told, lambda: predict(history, horizon, **_keywords(predict, index_days)))
+    own = {"index_days": index_days, "participant": participant, "origin_date": origin_date}
+    out = _naming(told, lambda: predict(history, horizon, **_keywords(predict, **own)))
     return _checked(out, horizon, forecaster, told)
 
 
@@ -101,6 +107,8 @@ def call_predict_batch(
     horizon: int,
     *,
     index_days: Sequence[int] | None = None,
+    participant: str | None = None,
+    origin_date: Sequence[dt.date] | None = None,
     name: str | None = None,
     where: str = "",
 ) -> list[Forecast]:
@@ -114,8 +122,10 @@ def call_predict_batch(
     if not callable(predict):
         raise MethodError(f"{called}: has no predict_batch(histories, horizon) method")
     told = f"{called}.predict_batch{where and ', ' + where}"
-    days = None if index_days is None else list(index_days)
-    out = _naming(told, lambda: predict(histories, horizon, **_keywords(predict, days)))
+    lists = {"index_days": index_days, "origin_date": origin_date}
+    own = {name: None if values is None else list(values) for name, values in lists.items()}
+    own["participant"] = participant
+    out = _naming(told, lambda: predict(histories, horizon, **_keywords(predict, **own)))
     return [_checked(one, horizon, forecaster, told) for one in _one_each(out, len(histories), told)]
 
 
@@ -192,19 +202,21 @@ def _real(values: Any, told: str) -> Float32[np.ndarray, "..."]:
         return found.astype(np.float32, copy=False)
 
 
-def _keywords(function: Callable, index_days: Any) -> dict[str, Any]:
+def _keywords(function: Callable, **own: Any) -> dict[str, Any]:
     """The optional keywords that a method declares; None is passed too, for they may have no default."""
     given = {
         "variable_names": list(VARIABLE_NAMES),
         "past_covariates": None,
         "future_covariates": None,
-        "index_days": index_days,
+        **own,
     }
     parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        return given
     by_keyword = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = {parameter.name for parameter in parameters if parameter.kind in by_keyword}
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        names |= (
+            given.keys() - _EXTENSIONS
+        )  # a method that takes any keyword was written for those of OpenMHC
     return {key: value for key, value in given.items() if key in names}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Shaped
 
-from wearjax.errors import ConfigError, MethodError
+from wearjax.errors import ConfigError, MethodError, WearjaxError
 
 _T = TypeVar("_T")
 
@@ -60,13 +60,21 @@ def call_impute(
     Keywords that are None are not passed. Values need not be finite: substitution is the caller's step.
 
     Raises:
-        MethodError: no `impute`, or an answer of another shape or of a type that is not real floating point.
+        MethodError: no `impute`, one that fails, or an answer of another shape or of a type that is not real floating
+            point.
     """
     name = method_name(imputer)
     impute = getattr(imputer, "impute", None)
     if not callable(impute):
         raise MethodError(f"{name}: has no impute(data, observed_mask, target_mask) method")
-    out = np.asarray(impute(data, observed_mask, target_mask, **_declared(impute, metadata)))
+    try:
+        found = impute(data, observed_mask, target_mask, **_declared(impute, metadata))
+    except WearjaxError:
+        raise
+    except Exception as error:  # whatever a method raises says which method it was
+        told = str(error).strip().splitlines()
+        raise MethodError(f"{name}.impute: {type(error).__name__}" + (f": {told[0]}" if told else "")) from error
+    out = np.asarray(found)
     if out.shape != data.shape:
         raise MethodError(f"{name}.impute: returned shape {out.shape}, expected {data.shape}")
     if out.dtype.kind != "f":

@@ -31,16 +31,25 @@ def title(runs: Sequence[RunFolder]) -> str:
         what = "Prediction of health outcomes"
     if runs and all(r.is_forecasting for r in runs):
         what = "Forecast of wearable hours"
+    if len(_tracks(runs)) > 1:
+        what = "Evaluations of several tracks"
     if not any(r.scores or r.is_imputation_of_recordings for r in runs):
         what = "Training run" if any(r.metrics for r in runs) else "Run"
     return f"{what}: {', '.join(r.name for r in runs)}"
 
 
+def _tracks(runs: Sequence[RunFolder]) -> set[str]:
+    """Tracks of the runs that hold scores."""
+    return {str(r.results.get("track", "imputation")) for r in runs if r.scores}
+
+
 def sentences(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> list[str]:
     """What happened, for a reader who reads nothing else."""
     said = []
-    if rows:
+    if rows and (len(runs) == 1 or (len(_tracks(runs)) == 1 and not disagreements(runs))):
         said.append(_best(runs, rows))
+    elif rows:
+        said.append("These runs were not scored alike; their methods stand side by side and are not ranked together.")
     for run in runs:
         prefix = f"{run.name}: " if len(runs) > 1 else ""
         said += [prefix + text for text in (_training(run), _filled(run)) if text]

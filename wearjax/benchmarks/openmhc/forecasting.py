@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from wearjax import __version__
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import forecasting_results, imputation_unfinished
 from wearjax.benchmarks.openmhc.forecasting_cases import Cases
 from wearjax.benchmarks.openmhc.forecasting_results import ForecastingResults
@@ -84,6 +85,7 @@ def evaluate_forecasting(
     split = _checked(
         split, horizon, start_hour, least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0)}
     )
+    result_files.check_folder(output_dir)
     folder = None if output_dir is None else Path(output_dir)
     if folder is not None:
         imputation_unfinished.prepare(folder, force=force)

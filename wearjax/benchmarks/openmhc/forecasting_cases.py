@@ -37,6 +37,11 @@ class Windows:
     def __len__(self) -> int:
         return len(self.origins)
 
+    @property
+    def origin_dates(self) -> list[dt.date]:
+        """The calendar day of each origin."""
+        return [self.first_day + dt.timedelta(hours=hours) for hours in self.origins.tolist()]
+
     def first(self) -> Windows:
         """The first window alone."""
         return dataclasses.replace(self, days=self.days[:1], origins=self.origins[:1])

@@ -136,20 +136,21 @@ class Run:
         where = f"participant {windows.participant}"
         if callable(getattr(method, "predict_batch", None)):
             found = forecaster.call_predict_batch(
-                method, windows.histories, windows.horizon, index_days=days, name=name, where=where
-            )
+                method, windows.histories, windows.horizon, index_days=days, participant=windows.participant,
+                origin_date=windows.origin_dates, name=name, where=where,
+            )  # fmt: skip
             if interrupts.requested:
                 raise KeyboardInterrupt
             return found
         found = []
-        for window, day in enumerate(days):
+        for window, (day, date) in enumerate(zip(days, windows.origin_dates, strict=True)):
             # An array of its own, so that a method which writes into it harms only itself.
             history = windows.history(window).copy()
-            found.append(
-                forecaster.call_predict(
-                    method, history, windows.horizon, index_days=day, name=name, where=f"{where}, day {day}"
-                )
-            )
+            one = forecaster.call_predict(
+                method, history, windows.horizon, index_days=day, participant=windows.participant,
+                origin_date=date, name=name, where=f"{where}, day {day}",
+            )  # fmt: skip
+            found.append(one)
             if interrupts.requested:
                 raise KeyboardInterrupt
         return found

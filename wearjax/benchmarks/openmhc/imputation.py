@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from wearjax import __version__
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import imputation_scores, imputation_unfinished
 from wearjax.benchmarks.openmhc.imputation_cases import Cases, Masks
 from wearjax.benchmarks.openmhc.imputation_gallery import Gallery
@@ -29,7 +30,7 @@ from wearjax.benchmarks.openmhc.imputation_tasks import BASELINE
 from wearjax.days import labels, splits
 from wearjax.days.open import open_days
 from wearjax.days.store import Days
-from wearjax.errors import ConfigError, MethodError
+from wearjax.errors import ConfigError, MethodError, did_you_mean
 from wearjax.predict import protocols
 from wearjax.predict.imputers import fallback, statistical
 from wearjax.segments import mask_cache, masks
@@ -92,6 +93,7 @@ def evaluate_imputation(
         n_days=n_days,
         least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0), "batch_days": (batch_days, 1)},
     )
+    result_files.check_folder(output_dir)
     if output_dir is not None:
         imputation_unfinished.prepare(Path(output_dir), force=force)
     split = mask_cache.split_name(split)
@@ -205,7 +207,8 @@ def _checked(
     unknown = [s for s in wanted if s not in ALL]
     if unknown or not wanted:
         raise ConfigError(
-            f"scenarios: {unknown[0] if unknown else 'none'!r}; expected some of {', '.join(ALL)}"
+            f"scenarios: {unknown[0] if unknown else 'none'!r} is unknown"
+            f"{did_you_mean(unknown[0], ALL) if unknown else ''}; expected some of {', '.join(ALL)}"
         )
     if mask_cache.split_name(split) not in ("test", "val"):
         raise ConfigError(f"split {split!r}: expected test or validation")

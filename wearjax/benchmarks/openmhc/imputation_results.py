@@ -125,9 +125,24 @@ class ImputationResults:
         head = f"Imputation, {self.split}: {people} participants, {self.n_samples} days{days}. "
         head += f"Skill and fair skill in %, {BASELINE} = 0; "
         head += "skill, rank: bootstrap mean; fair: point" if drawn else "point estimates, no draws"
-        return "\n".join(
-            [head, *result_files.aligned(self._headline()), "", *result_files.aligned(self._by_scenario())]
-        )
+        tables = [*result_files.aligned(self._headline()), "", *result_files.aligned(self._by_scenario())]
+        return "\n".join([head, *tables, *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        """What the tables cannot show."""
+        lines = [
+            "overall: all scenarios together; semantic: the last three; categories of channels: the first three only"
+        ]
+        for scenario, splits in self.scenarios.items():
+            cell = splits[self.split]
+            if 0 <= cell["n_applicable"] < cell["n_total"] / 4:
+                lines.append(f"{scenario}: {cell['n_applicable']} of {cell['n_total']} days have what it hides")
+        lines += [
+            f"{method}: {rate:.0%} of the answers of one scenario were not finite and were filled with the train mean"
+            for method, rate in self.fallback_rates.items()
+            if rate > 0.05
+        ]
+        return lines
 
     def _headline(self) -> list[tuple[str, ...]]:
         scopes = ("overall", "semantic", *(f"cat:{b}" for b in BUCKETS))

@@ -204,6 +204,17 @@ def _missing_notes(packets: Sequence[Packet], participants: dict[str, int], tota
     ]
 
 
+def _scenario_notes(packets: Sequence[Packet]) -> list[str]:
+    """Methods that were scored in fewer scenarios than others: their overall skill is of other things."""
+    own = {p.method: set(p.table["scenario"].unique().to_pylist()) for p in packets}
+    every = set().union(*own.values())
+    return [
+        f"{method}: {len(mine)} of {len(every)} scenarios; its overall skill does not compare with that of the others"
+        for method, mine in own.items()
+        if mine != every
+    ]
+
+
 def _imputation(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboard:
     splits = {s for p in packets for s in p.table["split"].unique().to_pylist()}
     if len(splits) != 1:
@@ -215,6 +226,7 @@ def _imputation(packets: Sequence[Packet], n_boot: int, seed: int) -> Leaderboar
     _check_paired(unique, has, baseline, notes)
     participants = {p.method: int(n) for p, n in zip(unique, has.any(axis=1).sum(axis=1), strict=True)}
     notes += _missing_notes(unique, participants, len(table.participants))
+    notes += _scenario_notes(unique)
     scores = imputation_scores.score(table, baseline=baseline, n_boot=n_boot, seed=seed, split=splits.pop())
     return Leaderboard(
         "imputation", baseline, tuple(unique), tuple(scores), participants, len(table.participants), n_boot, seed,

@@ -20,6 +20,7 @@ from rich.progress import Progress
 
 from wearjax import __version__
 from wearjax import tasks as outcomes
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import prediction_cohort, prediction_results
 from wearjax.benchmarks.openmhc.prediction_results import PredictionResults
 from wearjax.benchmarks.openmhc.prediction_run import Progressed, Run
@@ -78,6 +79,7 @@ def evaluate_prediction(
     """
     methods = _named_methods(method, method_name)
     given = tuple(methods) or (BASELINE,)
+    result_files.check_folder(output_dir)
     chosen = outcomes.chosen(tasks)
     split = _checked(chosen, split=split, bootstrap=bootstrap, label_window=label_window)
     days, members = open_days(data_dir), splits.read_splits(data_dir)

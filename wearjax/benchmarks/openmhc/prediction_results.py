@@ -130,7 +130,14 @@ class PredictionResults:
         head = f"Prediction, {self._cohort()}. Skill and fair skill in %, {BASELINE} = 0; "
         head += "skill, rank: bootstrap mean; fair: point" if self.n_boot else "point estimates, no draws"
         tables = [self._headline(), self._by_domain(SKILL, _percent), self._by_domain(RANK, _rank)]
-        return "\n\n".join("\n".join(lines) for lines in ([head, *tables[0]], *tables[1:]))
+        parts = [[head, *tables[0]], *tables[1:]]
+        undefined = [
+            f"{m}: no metric in {', '.join(tasks)} (one label only, or the same prediction for everybody); left out of "
+            "its skills"
+            for m, tasks in self.undefined.items()
+            if tasks
+        ]
+        return "\n\n".join("\n".join(lines) for lines in ([*parts, undefined] if undefined else parts))
 
     def _cohort(self) -> str:
         return f"{self.split}, {len(self.participants)} participants, {len(self.predictions)} tasks"

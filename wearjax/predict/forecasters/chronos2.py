@@ -108,6 +108,6 @@ class Chronos2:
 def load(checkpoint: str | os.PathLike, *, dtype: str, device: str) -> Any:
     """The package's pipeline of a checkpoint, on a device. Errors are those of `Chronos2`."""
     torch = series_probe.package("torch", of="Chronos-2")
-    path = series_probe.checkpoint_path(checkpoint, of="Chronos-2", files=encoder._HUB_FILES)
-    model = encoder._model(encoder._folder(path), getattr(torch, dtype))
+    path = series_probe.checkpoint_path(checkpoint, of="Chronos-2", files=encoder.HUB_FILES)
+    model = encoder.load_model(encoder.folder_of(path), getattr(torch, dtype))
     return series_probe.package("chronos", of="Chronos-2").Chronos2Pipeline(model.to(device).eval())

@@ -188,13 +188,13 @@ def _loaded(
     """The whole model of a checkpoint, and the weights that it has no place for."""
     torch = series_probe.package("torch", of="Toto")
     found = [
-        series_probe.checkpoint_path(path, of="Toto", files=encoder._HUB_FILES)
+        series_probe.checkpoint_path(path, of="Toto", files=encoder.HUB_FILES)
         for path in (checkpoint, checkpoint if base is None else base)
     ]
-    file = encoder._weights_file(found[0])
-    backbone = encoder._backbone(encoder._read_config(found[1], file))
+    file = encoder.weights_file(found[0])
+    backbone = encoder.build_backbone(encoder.read_config(found[1], file))
     state = torch_checkpoint.read(file).state_dict
     try:
-        return backbone, encoder._load(torch, backbone, state, alpha=lora_alpha)
+        return backbone, encoder.load_state(torch, backbone, state, alpha=lora_alpha)
     except CheckpointError as error:
         raise CheckpointError(f"{file}: {error}") from None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from wearjax.days.store import Days
-from wearjax.errors import ConfigError
+from wearjax.errors import ConfigError, did_you_mean
 from wearjax.predict.imputers import personalized, statistical
 from wearjax.predict.protocols import Imputer
 
@@ -35,9 +34,9 @@ def build_all(
     names = tuple(dict.fromkeys(names))
     for name in names:
         if name not in NAMES:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"imputer {name!r} is unknown{hint}; expected some of {', '.join(NAMES)}")
+            raise ConfigError(
+                f"imputer {name!r} is unknown{did_you_mean(name, NAMES)}; expected some of {', '.join(NAMES)}"
+            )
     if not names:
         return {}
     train = statistical.fit_days(days, train_indices, with_modes=any(name.endswith("mode") for name in names))

@@ -20,7 +20,7 @@ from wearjax.predict.predictors import representation, series_probe
 from wearjax.predict.predictors.series_probe import SeriesProbe
 
 HORIZON_HOURS = 24
-_HUB_FILES = ["config.json", "*.safetensors", "*.json"]
+HUB_FILES = ["config.json", "*.safetensors", "*.json"]
 
 
 class Chronos2(SeriesProbe):
@@ -66,8 +66,8 @@ class Chronos2(SeriesProbe):
         self._torch = series_probe.package("torch", of="Chronos-2")
         self._dtype = getattr(self._torch, series_probe.checked_dtype(dtype))
         self._device = series_probe.chosen_device(device)
-        path = series_probe.checkpoint_path(checkpoint, of="Chronos-2", files=_HUB_FILES)
-        model = _model(_folder(path), self._dtype)
+        path = series_probe.checkpoint_path(checkpoint, of="Chronos-2", files=HUB_FILES)
+        model = load_model(folder_of(path), self._dtype)
         self._model = model.to(self._device).eval()
         self._future_patches = -(-HORIZON_HOURS // int(model.chronos_config.output_patch_size))
         self._open(
@@ -97,14 +97,14 @@ class Chronos2(SeriesProbe):
         return last.reshape(count, channels, -1)
 
 
-def _folder(path: Path) -> Path:
+def folder_of(path: Path) -> Path:
     for folder in (path, path / "checkpoint"):
         if (folder / "config.json").exists():
             return folder
     raise CheckpointError(f"{path}: no config.json in it or in its folder 'checkpoint'")
 
 
-def _model(folder: Path, dtype: Any) -> Any:
+def load_model(folder: Path, dtype: Any) -> Any:
     pipeline = series_probe.package("chronos", of="Chronos-2").Chronos2Pipeline
     try:
         model = pipeline.from_pretrained(str(folder), dtype=dtype, local_files_only=True).model

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wearjax.days.store import Days
-from wearjax.errors import ConfigError
+from wearjax.errors import ConfigError, did_you_mean
 
 _HERE = "wearjax.predict.predictors"
 
@@ -30,6 +30,7 @@ class Entry:
     learns_all: bool = False
 
 
+LANGUAGE_MODELS = ("llm_statistics", "llm_vision", "llm_agentic")  # built by wearjax.language
 PREDICTORS: dict[str, Entry] = {
     "xgboost": Entry("xgboost", "XGBoost"),
     "multirocket": Entry("multirocket", "MultiRocket"),
@@ -64,13 +65,17 @@ def build(
         ConfigError: an unknown name, weights that are lacking or not wanted, or an extra that is not installed.
     """
     if name not in PREDICTORS:
-        raise ConfigError(f"predictor {name!r}; known: linear, {', '.join(PREDICTORS)}")
+        known = ("linear", *PREDICTORS, *LANGUAGE_MODELS)
+        raise ConfigError(
+            f"predictor {name!r} is unknown{did_you_mean(name, known)}; expected some of {', '.join(known)}"
+        )
     entry = PREDICTORS[name]
     if entry.needs and weights is None:
-        raise ConfigError(f"{name}: needs a {entry.needs} (--{entry.needs})")
+        option = f"--{name}-checkpoint" if entry.needs == "checkpoint" else f"--{entry.needs}"
+        raise ConfigError(f"{name}: needs a {entry.needs} ({option})")
     if not entry.needs and weights is not None:
         raise ConfigError(f"{name}: takes neither bundle nor checkpoint")
     kind = getattr(importlib.import_module(f"{_HERE}.{entry.module}"), entry.name)
     given = () if weights is None else (weights,)
-    known = {"tasks": tasks or {}} if entry.learns_all else {}
-    return kind(days, *given, **known, **(options or {}), cache_dir=cache_dir, progress=progress)
+    learned = {"tasks": tasks or {}} if entry.learns_all else {}
+    return kind(days, *given, **learned, **(options or {}), cache_dir=cache_dir, progress=progress)

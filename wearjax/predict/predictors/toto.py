@@ -23,7 +23,7 @@ from wearjax.predict.predictors.series_probe import SeriesProbe
 
 CONTEXT_HOURS = 2048
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
-_HUB_FILES = [_CONFIG, _WEIGHTS]
+HUB_FILES = [_CONFIG, _WEIGHTS]
 # One layer, two ways of writing it: as one fused operation, or as a sequence.
 _FUSED = {"mlp.0.w12.": "mlp.0.", "mlp.0.w3.": "mlp.2."}
 
@@ -74,13 +74,13 @@ class Toto(SeriesProbe):
         super().__init__(n_components=n_components, seed=seed)
         self._torch = series_probe.package("torch", of="Toto")
         self._dtype, self._device = series_probe.checked_dtype(dtype), series_probe.chosen_device(device)
-        path = series_probe.checkpoint_path(checkpoint, of="Toto", files=_HUB_FILES)
-        config_of = path if base is None else series_probe.checkpoint_path(base, of="Toto", files=_HUB_FILES)
-        file = _weights_file(path)
-        backbone = _backbone(_read_config(config_of, file))
+        path = series_probe.checkpoint_path(checkpoint, of="Toto", files=HUB_FILES)
+        config_of = path if base is None else series_probe.checkpoint_path(base, of="Toto", files=HUB_FILES)
+        file = weights_file(path)
+        backbone = build_backbone(read_config(config_of, file))
         state = torch_checkpoint.read(file).state_dict
         try:
-            self.ignored_keys = _load(self._torch, backbone, state, alpha=lora_alpha)
+            self.ignored_keys = load_state(self._torch, backbone, state, alpha=lora_alpha)
         except CheckpointError as error:
             raise CheckpointError(f"{file}: {error}") from None
         self._backbone = backbone.to(self._device).eval()
@@ -116,7 +116,7 @@ class Toto(SeriesProbe):
         return encoded[:, :, -1].float().cpu().numpy()
 
 
-def _weights_file(path: Path) -> Path:
+def weights_file(path: Path) -> Path:
     if not path.is_dir():
         return path
     if (path / _WEIGHTS).exists():
@@ -130,7 +130,7 @@ def _weights_file(path: Path) -> Path:
         raise CheckpointError(f"{manifest}: expected an entry 'checkpoint' ({error!r})") from None
 
 
-def _read_config(path: Path, weights: Path) -> dict[str, Any]:
+def read_config(path: Path, weights: Path) -> dict[str, Any]:
     folder = path if path.is_dir() else weights.parent
     file = folder / _CONFIG
     try:
@@ -146,7 +146,7 @@ def _read_config(path: Path, weights: Path) -> dict[str, Any]:
     return config
 
 
-def _backbone(config: Mapping[str, Any]) -> Any:
+def build_backbone(config: Mapping[str, Any]) -> Any:
     """The bare encoder with random weights; attention in plain PyTorch, which runs everywhere."""
     make = series_probe.package("toto.model.backbone", of="Toto").TotoBackbone
     known = inspect.signature(make).parameters
@@ -157,7 +157,7 @@ def _backbone(config: Mapping[str, Any]) -> Any:
         raise CheckpointError(f"{_CONFIG}: no Toto model can be built from it ({error!r})") from None
 
 
-def _load(torch: Any, backbone: Any, state: Mapping[str, np.ndarray], *, alpha: float | None) -> list[str]:
+def load_state(torch: Any, backbone: Any, state: Mapping[str, np.ndarray], *, alpha: float | None) -> list[str]:
     """Fills the encoder from a state dict of any of the published forms; returns the keys left over."""
     plain = lora.merged(lora.without_prefix(state), alpha=alpha)
     plain = lora.without_prefix(plain, prefixes=("model.",))
