@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ class Dense(nnx.Module):
 
     def __init__(self, n_in: int, n_out: int, *, bias: bool = True, rngs: nnx.Rngs):
         self.kernel = nnx.Param(uniform(rngs, (n_in, n_out), n_in))
-        self.bias = nnx.Param(uniform(rngs, (n_out,), n_in)) if bias else None
+        self.bias: Any = nnx.Param(uniform(rngs, (n_out,), n_in)) if bias else None
 
     def __call__(self, x: Float[Array, "*any in_"]) -> Float[Array, "*any out"]:
         kernel = self.kernel[...]

@@ -8,7 +8,6 @@ and runs every chunk again in the backward pass.
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import jax

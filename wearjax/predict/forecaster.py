@@ -123,7 +123,7 @@ def call_predict_batch(
         raise MethodError(f"{called}: has no predict_batch(histories, horizon) method")
     told = f"{called}.predict_batch{where and ', ' + where}"
     lists = {"index_days": index_days, "origin_date": origin_date}
-    own = {name: None if values is None else list(values) for name, values in lists.items()}
+    own: dict[str, Any] = {name: None if values is None else list(values) for name, values in lists.items()}
     own["participant"] = participant
     out = _naming(told, lambda: predict(histories, horizon, **_keywords(predict, **own)))
     return [_checked(one, horizon, forecaster, told) for one in _one_each(out, len(histories), told)]

@@ -184,11 +184,11 @@ def _scores(outcomes: list[Outcome], track: int, bootstrap: int, seed: int) -> l
                 )
             )
     spread = "mean_of_stds" if track == 1 else "std_of_stds"
-    limits = _average_intervals(outcomes, bootstrap, seed)
+    overall = _average_intervals(outcomes, bootstrap, seed)
     for metric, each in averages.items():
         if each:
             mean, std = metrics.over_horizons(each, spread=spread)
-            low, high = limits.get(metric, (math.nan, math.nan))
+            low, high = overall.get(metric, (math.nan, math.nan))
             n = min(average.n for average in each)
             found.append(VitalScore(outcomes[0].plan.name, AVERAGE, metric, mean, std, n, low, high))
     return found
@@ -211,16 +211,15 @@ def _variables(outcome: Outcome) -> list[VariableError]:
     for _, variable, mae, rmse in outcome.variables:
         if math.isfinite(mae):
             found.setdefault(variable, []).append((mae, rmse))
-    return [
-        VariableError(
-            outcome.plan.name,
-            outcome.plan.minutes,
-            variable,
-            *map(float, np.mean(errors, axis=0)),
-            len(errors),
+    made = []
+    for variable, errors in found.items():
+        mae, rmse = np.mean(errors, axis=0)
+        made.append(
+            VariableError(
+                outcome.plan.name, outcome.plan.minutes, variable, float(mae), float(rmse), len(errors)
+            )
         )
-        for variable, errors in found.items()
-    ]
+    return made
 
 
 def _ranked(found: dict[str, dict[int, VitalScore]], metric: str) -> list[str]:

@@ -185,7 +185,8 @@ class MICN(nnx.Module):
         sizes.check_input(config, x, any_channels=False)
         if config.normalise:
             x, scale = window_norm.normalise(x)
-        trend = sum(moving_average(x, k + 1) for k in config.scales) / len(config.scales)
+        averages = [moving_average(x, k + 1) for k in config.scales]
+        trend = functools.reduce(jnp.add, averages) / len(averages)
         future = self.trend(trend.swapaxes(1, 2)).swapaxes(1, 2)
         stream = self._stream(keys)
         seasonal = jnp.pad(x - trend, ((0, 0), (0, config.horizon), (0, 0)))

@@ -94,7 +94,7 @@ def _moved(order: Int64[np.ndarray, "K"], first: int, second: int, turn: int) ->
 
 def _descended(costs: Float64[np.ndarray, "K K"], order: Int64[np.ndarray, "K"]) -> Int64[np.ndarray, "K"]:
     """The best of all such moves again and again, until none is better."""
-    places = np.arange(1, len(order))
+    places = range(1, len(order))
     value = path_cost(costs, order)
     while True:
         others = [_moved(order, i, j, turn) for i in places for j in places if i != j for turn in range(3)]
