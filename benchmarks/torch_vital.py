@@ -102,11 +102,16 @@ class PatchTST(nn.Module):
         self.embed, self.encoder = nn.Linear(PATCH, WIDTH, bias=False), Encoder()
         self.head = nn.Linear(WIDTH * count, horizon)
         self.drop = nn.Dropout(DROPOUT)
-        angles = torch.arange(count)[:, None] * torch.exp(torch.arange(0, WIDTH, 2) * (-math.log(1e4) / WIDTH))
+        angles = torch.arange(count)[:, None] * torch.exp(
+            torch.arange(0, WIDTH, 2) * (-math.log(1e4) / WIDTH)
+        )
         self.register_buffer("places", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
 
     def forward(self, x):
-        mean, deviation = x.mean(1, keepdim=True).detach(), (x.var(1, keepdim=True, unbiased=False) + 1e-5).sqrt()
+        mean, deviation = (
+            x.mean(1, keepdim=True).detach(),
+            (x.var(1, keepdim=True, unbiased=False) + 1e-5).sqrt(),
+        )
         series = ((x - mean) / deviation).transpose(1, 2)  # (B, K, L)
         patches = F.pad(series, (0, STRIDE), mode="replicate").unfold(2, PATCH, STRIDE).flatten(0, 1)
         tokens = self.encoder(self.drop(self.embed(patches) + self.places))  # (B K, P, D)
@@ -131,7 +136,12 @@ def made_windows(batch_size: int, horizon: int) -> tuple[torch.Tensor, torch.Ten
 
 
 def make_step(
-    batch_size: int, *, model: str = "patchtst", horizon: int = HORIZON, seed: int = 0, threads: int | None = None
+    batch_size: int,
+    *,
+    model: str = "patchtst",
+    horizon: int = HORIZON,
+    seed: int = 0,
+    threads: int | None = None,
 ) -> Callable[[], float]:
     """One Adam training step (forward, masked loss, backward, update) on a fixed batch; returns its loss.
 
@@ -161,7 +171,9 @@ def main() -> None:
     begin = time.perf_counter()
     loss = step()
     seconds = time.perf_counter() - begin
-    print(f"{model}, batch {batch_size}: {seconds:.3f} s/step, {torch.get_num_threads()} threads, loss {loss:.4f}")
+    print(
+        f"{model}, batch {batch_size}: {seconds:.3f} s/step, {torch.get_num_threads()} threads, loss {loss:.4f}"
+    )
 
 
 if __name__ == "__main__":

@@ -95,3 +95,32 @@ def test_reads_nulls_and_infinities():
 def test_mask_runs():
     mask = np.array([[1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0]], bool)
     assert harness.mask_runs(mask) == [[0, 0, 2], [0, 3, 4], [2, 1, 3]]
+
+
+def test_a_file_that_is_one_case_is_known_by_its_keys(tmp_path):
+    write(tmp_path, "one.json", {"true": [], "pred": [], "expected": {}, "description": "any"})
+    write(tmp_path, "more/two.json", {"model": "M", "weights": {}, "input_x": [], "output": []})
+    write(tmp_path, "three.json", {"rule": "mean", "cases": ["one"], "expected": {}})
+    write(tmp_path, "four.json", {"csv_rows": []})
+    write(tmp_path, "five.json", {"note": "", "counts": {}})
+    write(tmp_path, "six.json", {"A": {"val_or_test_first_cases": []}, "B": {"val_or_test_first_cases": []}})
+    write(tmp_path, "seven.json", {"note": "published", "tables": {"A": {}}})
+    cases, problems = harness.find_cases(tmp_path)
+    assert not problems
+    assert {case.file.stem: case.family for case in cases} == {
+        "one": "vital_metrics",
+        "two": "vital_forward",
+        "three": "vital_metrics_aggregate",
+        "four": "vital_windowing",
+        "five": "vital_parameter_counts",
+        "six": "vital_masks",
+    }
+    aggregate = next(case for case in cases if case.family == "vital_metrics_aggregate")
+    assert harness.sibling(aggregate.case, "one")["description"] == "any"
+
+
+def test_a_wrong_forecast_fails():
+    case = next(c for c in harness.find_cases(harness.HERE)[0] if c.case.get("model") == "DLinear").case
+    case["output"][0][0][0] += 1e-4
+    with pytest.raises(AssertionError, match="float64"):
+        harness.run(harness.GoldenCase(harness.HERE, "vital_forward", "changed", case))

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich.console import Console
+from rich.progress import Progress
 from tyro.conf import Positional
 
-from wearjax.cli.output import Bar, Force, PathArgument, console, print_rows
+from wearjax.cli.output import Bar, Force, Lines, PathArgument, console
 from wearjax.errors import ConfigError, WearjaxError
 
 if TYPE_CHECKING:
@@ -57,10 +59,16 @@ def build(
     else:
         source = origin.synthetic(synthetic or 0, days=500 if days is None else days, seed=seed)
     options = builds.Options(types=types, items=items, seed=seed, balanced=not unbalanced)
-    with Bar("Reading") as reading, Bar("Judging") as judging:
-        made = builds.build(
-            source, out, options, jobs=jobs, force=force, reading=reading, progress=judging
-        )
+    with _Bars() as bars:
+        try:
+            made = builds.build(
+                source, out, options, jobs=jobs, force=force, reading=bars.reading, progress=bars.judging
+            )
+        except KeyboardInterrupt:
+            console.print(
+                f"What is complete is kept in {out}: the same command goes on from there", soft_wrap=True
+            )
+            raise
     _print_build(made)
     audit(out)
 
@@ -90,7 +98,7 @@ def audit(
     made = Dataset(path)
     with Bar("Auditing") as progress:
         found = audits.run(made, seed=seed, progress=progress)
-    print_rows("Audits", audits.rows(found))
+    console.print(audits.to_text(found), soft_wrap=True, highlight=False, markup=False)
     if reviewer_url:
         from wearjax.language.endpoint import Endpoint
 
@@ -99,12 +107,42 @@ def audit(
             votes = audit_queue.review(made, reviewers, cache=path / "reviews.jsonl", progress=progress)
         against = sum(v["ambiguous"] + v["leaky"] >= audit_queue.LEAST_VOTES for v in votes.values())
         unread = sum(v["none"] for v in votes.values())
-        console.print(f"Reviewers: {against} of {len(votes)} questions go to people; {unread} votes not readable")
+        console.print(
+            f"Reviewers: {against} of {len(votes)} questions go to people; {unread} votes not readable"
+        )
     console.print(f"For people to look at: {path / QUEUE}", soft_wrap=True)
     bad = audits.failed(found)
     if bad:
         first = bad[0]
         raise WearjaxError(f"{path}: {len(bad)} audits failed, the first: {first.audit} ({first.type})")
+
+
+class _Bars:
+    """People read, then people judged."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(console=Console(stderr=True), transient=True)
+        self._tasks = {"Reading": self._progress.add_task("Reading", total=None)}
+        self._lines = {"Reading": Lines("Reading"), "Judging": Lines("Judging")}
+
+    def __enter__(self) -> _Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._progress.stop()
+
+    def reading(self, done: int, total: int) -> None:
+        self._update("Reading", done, total)
+
+    def judging(self, done: int, total: int) -> None:
+        self._update("Judging", done, total)
+
+    def _update(self, what: str, done: int, total: int) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=total)
+        self._progress.update(self._tasks[what], completed=done, total=total or None)
+        self._lines[what](done, total)
 
 
 def _print_build(made: Dataset) -> None:
@@ -113,14 +151,7 @@ def _print_build(made: Dataset) -> None:
     meta = made.meta
     console.print(f"{meta['asked']} of {meta['people']} people asked about, {meta['items']} questions")
     console.print(builds.yields_of(made).to_text(), soft_wrap=True, highlight=False)
-    steps = ("target", "admitted", "length", "wording", "picked", "unbalanced", "items")
-    print_rows(
-        "Assembly",
-        [
-            {"type": name, **{step: counts[step] for step in steps}, "rarest answer": _rarest(counts)}
-            for name, counts in meta["assembly"].items()
-        ],
-    )
+    console.print(builds.assembly_text(made), soft_wrap=True, highlight=False, markup=False)
     for name, why in meta["absent"].items():
         console.print(f"No {name}: {why}", soft_wrap=True, highlight=False)
     open_ = meta["unreviewed"]
@@ -132,10 +163,6 @@ def _print_build(made: Dataset) -> None:
             f"{open_['items_on_unverified_relations']} questions rest on them",
             soft_wrap=True,
         )
-
-
-def _rarest(counts: dict) -> str:
-    return "; ".join(f"{text}: {n}" for text, n in list(counts["rarest"].items())[:1])
 
 
 def _units(given: tuple[str, ...]) -> dict[str, str]:

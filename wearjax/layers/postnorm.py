@@ -30,7 +30,7 @@ class ShortAttention(nnx.Module):
     def __call__(
         self, x: Float[Array, "B GT D"], *, groups: int, stream: WordStream | None
     ) -> Float[Array, "B GT D"]:
-        batch, tokens, dim = x.shape
+        batch, tokens, _ = x.shape
         length, wide = tokens // groups, jnp.promote_types(x.dtype, jnp.float32)
         # (B, G T, N H) -> (B G, T, N, H)
         split = lambda y: y.reshape(batch * groups, length, self.n_heads, -1)  # noqa: E731

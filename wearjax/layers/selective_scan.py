@@ -51,7 +51,9 @@ def selective_scan(
         ConfigError: unknown implementation.
     """
     if implementation not in IMPLEMENTATIONS:
-        raise ConfigError(f"selective_scan: expected one of {', '.join(IMPLEMENTATIONS)}, got {implementation!r}")
+        raise ConfigError(
+            f"selective_scan: expected one of {', '.join(IMPLEMENTATIONS)}, got {implementation!r}"
+        )
     dtype, wide = u.dtype, jnp.promote_types(u.dtype, jnp.float32)
     u, delta, a, b, c = (v.astype(wide) for v in (u, delta, a, b, c))
     run = {"associative": _associative, "sequential": _sequential}.get(implementation)
@@ -97,7 +99,9 @@ def _in_blocks(u, delta, a, b, c, sizes: Sizes):
     each = -(-batch // n_blocks)
     chunks = -(-length // sizes.chunk)
 
-    def cut(v):  # (B, T, F) -> (blocks, chunks, steps, examples, F), padded with zeros, which leave the state alone
+    def cut(
+        v,
+    ):  # (B, T, F) -> (blocks, chunks, steps, examples, F), padded with zeros, which leave the state alone
         v = jnp.pad(v, ((0, n_blocks * each - batch), (0, chunks * sizes.chunk - length), (0, 0)))
         return v.reshape(n_blocks, each, chunks, sizes.chunk, -1).transpose(0, 2, 3, 1, 4)
 

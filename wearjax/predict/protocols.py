@@ -73,7 +73,9 @@ def call_impute(
         raise
     except Exception as error:  # whatever a method raises says which method it was
         told = str(error).strip().splitlines()
-        raise MethodError(f"{name}.impute: {type(error).__name__}" + (f": {told[0]}" if told else "")) from error
+        raise MethodError(
+            f"{name}.impute: {type(error).__name__}" + (f": {told[0]}" if told else "")
+        ) from error
     out = np.asarray(found)
     if out.shape != data.shape:
         raise MethodError(f"{name}.impute: returned shape {out.shape}, expected {data.shape}")

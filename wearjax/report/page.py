@@ -20,6 +20,7 @@ from wearjax.report import (
     forecast_section,
     gallery,
     leaderboard,
+    qa_page,
     run_folder,
     summary,
     tables,
@@ -85,6 +86,8 @@ def write_report(
         if len(paths) > 1:
             raise WearjaxError(f"{vital[0]}: a VitalBench run has a page of its own; give it alone")
         return vital_page.write(vital[0], out)
+    if any(qa_page.is_run(path) for path in paths):
+        return qa_page.write([Path(path) for path in paths], out)
     folders, packets = leaderboard.separate(paths)
     runs = [run_folder.read(folder, name=name) for folder, name in zip(folders, _names(folders), strict=True)]
     first = Path(paths[0])

@@ -49,7 +49,9 @@ def sentences(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> list[s
     if rows and (len(runs) == 1 or (len(_tracks(runs)) == 1 and not disagreements(runs))):
         said.append(_best(runs, rows))
     elif rows:
-        said.append("These runs were not scored alike; their methods stand side by side and are not ranked together.")
+        said.append(
+            "These runs were not scored alike; their methods stand side by side and are not ranked together."
+        )
     for run in runs:
         prefix = f"{run.name}: " if len(runs) > 1 else ""
         said += [prefix + text for text in (_training(run), _filled(run)) if text]

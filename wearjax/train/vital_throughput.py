@@ -77,7 +77,11 @@ def made_cases(centre: table.Centre, *, rows: int = ROWS, seed: int = 0) -> Scal
 
 
 def compile_step(
-    config: registry.VitalConfig, learning_rate: float, *, centre: table.Centre, channels: np.ndarray,
+    config: registry.VitalConfig,
+    learning_rate: float,
+    *,
+    centre: table.Centre,
+    channels: np.ndarray,
     batch_size: int,
 ) -> tuple[Callable[[], Any], float]:
     """A training step that keeps its own state, each call being one step, and the seconds until it had run once."""
@@ -102,7 +106,11 @@ def compile_step(
 
 
 def measure_kind(
-    kind: str, *, batch_size: int = BATCH_SIZE, repeats: int = 3, against: Path | None = None,
+    kind: str,
+    *,
+    batch_size: int = BATCH_SIZE,
+    repeats: int = 3,
+    against: Path | None = None,
     all_channels: bool = False,
 ) -> VitalStepRate:
     """Times the training step of a model at the published sizes of VitalDB, one minute ahead.
@@ -140,7 +148,11 @@ def measure_kind(
 
 
 def measure(
-    *, kinds: Sequence[str] = KINDS, batch_size: int = BATCH_SIZE, repeats: int = 3, against: Path | None = None
+    *,
+    kinds: Sequence[str] = KINDS,
+    batch_size: int = BATCH_SIZE,
+    repeats: int = 3,
+    against: Path | None = None,
 ) -> throughput.Table:
     """Table of the training steps of some models; those whose channels are alone appear with all of them, too.
 

@@ -136,7 +136,9 @@ class ImputationResults:
         for scenario, splits in self.scenarios.items():
             cell = splits[self.split]
             if 0 <= cell["n_applicable"] < cell["n_total"] / 4:
-                lines.append(f"{scenario}: {cell['n_applicable']} of {cell['n_total']} days have what it hides")
+                lines.append(
+                    f"{scenario}: {cell['n_applicable']} of {cell['n_total']} days have what it hides"
+                )
         lines += [
             f"{method}: {rate:.0%} of the answers of one scenario were not finite and were filled with the train mean"
             for method, rate in self.fallback_rates.items()

@@ -60,7 +60,10 @@ class FourierGNN(nnx.Module):
         self.biases = nnx.List(nnx.Param(SCALE * normal(2, WIDTH)) for _ in range(LAYERS))
         self.reduction = nnx.Param(normal(config.context, REDUCED))
         self.hidden = Dense(WIDTH * REDUCED, WIDTH, rngs=rngs)
-        self.wide, self.head = Dense(WIDTH, config.d_model, rngs=rngs), Dense(config.d_model, config.horizon, rngs=rngs)
+        self.wide, self.head = (
+            Dense(WIDTH, config.d_model, rngs=rngs),
+            Dense(config.d_model, config.horizon, rngs=rngs),
+        )
 
     def __call__(self, x: Float[Array, "B L K"], *, keys: jax.Array | None = None) -> Float[Array, "B T K"]:
         """Forecasts. `keys` are taken for the sake of the other models; nothing is dropped."""
@@ -160,5 +163,7 @@ def training_flops(config: FourierGNNConfig) -> int:
     """FLOP of one example's training step: products forward, and twice as many backward; no transforms."""
     nodes = config.n_channels * config.context // 2 + 1
     spectrum = WIDTH * nodes * 4 * REDUCED
-    head = config.n_channels * (WIDTH * REDUCED * WIDTH + WIDTH * config.d_model + config.d_model * config.horizon)
+    head = config.n_channels * (
+        WIDTH * REDUCED * WIDTH + WIDTH * config.d_model + config.d_model * config.horizon
+    )
     return 3 * 2 * (spectrum + head)

@@ -91,7 +91,9 @@ def training_flops(config: LightTSConfig) -> int:
     width, chunks, channels = config.d_model // 4, config.context // config.chunk, config.n_channels
 
     def block(n_in: int, hidden: int, n_out: int, nodes: int) -> int:
-        return nodes * (n_in * hidden + hidden * (hidden // 4) + nodes * (hidden // 4) + (hidden // 4) * n_out)
+        return nodes * (
+            n_in * hidden + hidden * (hidden // 4) + nodes * (hidden // 4) + (hidden // 4) * n_out
+        )
 
     per_channel = 2 * (block(config.chunk, width, width, chunks) + chunks * width)
     mixed = block(2 * width, 2 * width, config.horizon, channels)

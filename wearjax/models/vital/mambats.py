@@ -57,9 +57,7 @@ class MambaTSConfig:
         wanted = ("patch", "stride", "d_model", "depth", "d_state", "expand")
         sizes.check(self, at_least_1=wanted, rates=("dropout",))
         if self.patch > self.context:
-            raise ConfigError(
-                f"model.patch: {self.patch} steps are more than the context of {self.context}"
-            )
+            raise ConfigError(f"model.patch: {self.patch} steps are more than the context of {self.context}")
         if self.scan not in selective_scan.IMPLEMENTATIONS:
             known = ", ".join(selective_scan.IMPLEMENTATIONS)
             raise ConfigError(f"model.scan: expected one of {known}, got {self.scan!r}")
@@ -90,7 +88,9 @@ class Mixer(nnx.Module):
         u, gate = jnp.split(self.enter(x), 2, axis=-1)
         selected = dropout.dropout(self.select(u), rate=self.dropout_rate, stream=stream)
         delta, b, c = jax.lax.split(selected, (self.rank, self.state, self.state), axis=2)
-        rates = -jnp.exp(self.log_rates[...].astype(jnp.float32))  # in float32 whatever x is, as the reference
+        rates = -jnp.exp(
+            self.log_rates[...].astype(jnp.float32)
+        )  # in float32 whatever x is, as the reference
         y = selective_scan.selective_scan(
             u, jax.nn.softplus(self.step(delta)), rates, b, c, implementation=self.scan
         )
@@ -162,7 +162,9 @@ def _taken(x: Float[Array, "B K F"], order: Int32[Array, "..."] | None) -> Float
     if order is None:
         return x
     if order.shape not in ((x.shape[1],), x.shape[:2]):
-        raise ConfigError(f"order: expected {x.shape[1]} channels, for all or each of {len(x)} examples, got {order.shape}")
+        raise ConfigError(
+            f"order: expected {x.shape[1]} channels, for all or each of {len(x)} examples, got {order.shape}"
+        )
     return x[:, order] if order.ndim == 1 else jnp.take_along_axis(x, order[..., None], axis=1)
 
 

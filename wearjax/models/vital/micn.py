@@ -122,7 +122,9 @@ class LocalGlobal(nnx.Module):
         self.up_bias = nnx.Param(dense.uniform(rngs, (dim,), scale * dim))
         self.scale = scale
 
-    def __call__(self, x: Float[Array, "B S D"], norm: Norm, stream: WordStream | None) -> Float[Array, "B S D"]:
+    def __call__(
+        self, x: Float[Array, "B S D"], norm: Norm, stream: WordStream | None
+    ) -> Float[Array, "B S D"]:
         batch, length, dim = x.shape
         drop = lambda y: dropout.dropout(jnp.tanh(y), rate=LAYER_DROPOUT, stream=stream)  # noqa: E731
         half = self.scale // 2

@@ -161,9 +161,13 @@ def published(kind: str, centre_name: str, track: int) -> Published:
     architecture = get(kind)
     if centre_name not in vitals.CENTRES or track not in (1, 2, 3):
         known = ", ".join(vitals.CENTRES)
-        raise ConfigError(f"published: expected a centre of {known} and a track of 1 to 3, got {centre_name}, {track}")
+        raise ConfigError(
+            f"published: expected a centre of {known} and a track of 1 to 3, got {centre_name}, {track}"
+        )
     if track > 1 and not architecture.flexible:
-        raise ConfigError(f"{architecture.name}: track {track} needs a model that takes any number of channels")
+        raise ConfigError(
+            f"{architecture.name}: track {track} needs a model that takes any number of channels"
+        )
     centre = vitals.CENTRES[centre_name]
     centre = vitals.one_minute(centre) if track == 3 else centre
     fine = centre.step_seconds < 60

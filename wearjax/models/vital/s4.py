@@ -158,7 +158,9 @@ class Block(nnx.Module):
         self.mix = Dense(dim, 2 * dim, rngs=rngs)
         self.dropout_rate = dropout_rate
 
-    def __call__(self, x: Float[Array, "B GP D"], *, groups: int, stream: WordStream | None) -> Float[Array, "B GP D"]:
+    def __call__(
+        self, x: Float[Array, "B GP D"], *, groups: int, stream: WordStream | None
+    ) -> Float[Array, "B GP D"]:
         drop = lambda y: dropout.dropout(y, rate=self.dropout_rate, stream=stream)  # noqa: E731
         grouped = self.norm(x).reshape(len(x), groups, -1, x.shape[-1])
         hidden = drop(linear.gelu(self.spaces(grouped)).reshape(x.shape))
@@ -173,7 +175,13 @@ class S4(nnx.Module):
         self.config = config
         self.embed = patches.PatchEmbedding(config.patch, config.stride, config.d_model, rngs=rngs)
         self.blocks = nnx.List(
-            Block(config.d_model, config.d_state, low_rank=config.low_rank, dropout_rate=config.dropout, rngs=rngs)
+            Block(
+                config.d_model,
+                config.d_state,
+                low_rank=config.low_rank,
+                dropout_rate=config.dropout,
+                rngs=rngs,
+            )
             for _ in range(config.depth)
         )
         n_patches = patches.count(config.context, config.patch, config.stride)

@@ -12,8 +12,9 @@ from jaxtyping import Float64, Int64
 
 from wearjax.errors import ConfigError
 
-COOLING = 0.98
-ROUNDS = 140  # temperatures; the last is 6 % of the first
+COOLING = 0.96
+ROUNDS = 140  # temperatures; the last is 0.3 % of the first
+MOVES = 2  # tried at each, for every channel
 LOWEST = 1e-7  # of the shifted costs
 
 
@@ -57,50 +58,47 @@ def path_cost(costs: Float64[np.ndarray, "K K"], order: Int64[np.ndarray, "K"]) 
 
 
 def _annealed(costs: Float64[np.ndarray, "K K"], rng: np.random.Generator) -> Int64[np.ndarray, "K"]:
-    """Simulated annealing from the identity over open paths from 0, then steepest descent; the best path seen."""
+    """Simulated annealing from the identity over open paths from 0, then steepest descent from the best path seen.
+
+    A move exchanges two neighbouring parts of the path, which turns none of its transitions around.
+    """
     n = len(costs)
-    current = np.arange(n)
-    value = path_cost(costs, current)
-    best, best_value = current, value
+    table = costs.tolist()
+    path, best, value, best_value = list(range(n)), list(range(n)), 0.0, 0.0
     temperature = costs[~np.eye(n, dtype=bool)].std() + LOWEST
     for _ in range(ROUNDS):
-        ends = rng.integers(1, n, (n, 2))
-        turns, luck = rng.integers(3, size=n), rng.random(n)
-        for (first, second), turn, chance in zip(ends, turns, luck, strict=True):
-            if first == second:
+        cuts = np.sort(rng.integers(1, n + 1, (MOVES * n, 3)), axis=1)
+        thresholds = -temperature * np.log(1.0 - rng.random(len(cuts)))
+        for (i, j, k), most in zip(cuts.tolist(), thresholds.tolist(), strict=True):
+            if i == j or j == k:
                 continue
-            other = _moved(current, first, second, turn)
-            change = path_cost(costs, other) - value
-            if change <= 0 or chance < np.exp(-change / temperature):
-                current, value = other, value + change
+            change = table[path[i - 1]][path[j]] + table[path[k - 1]][path[i]]
+            change -= table[path[i - 1]][path[i]] + table[path[j - 1]][path[j]]
+            if k < n:
+                change += table[path[j - 1]][path[k]] - table[path[k - 1]][path[k]]
+            if change <= most:
+                path[i:k] = path[j:k] + path[i:j]
+                value += change
                 if value < best_value:
-                    best, best_value = current, value
+                    best, best_value = path.copy(), value
         temperature *= COOLING
-    return _descended(costs, best)
+    return _descended(costs, np.array(best))
 
 
-def _moved(order: Int64[np.ndarray, "K"], first: int, second: int, turn: int) -> Int64[np.ndarray, "K"]:
-    """One entry put elsewhere, two exchanged, or the part between them reversed."""
-    if turn == 0:
-        return np.insert(np.delete(order, first), second, order[first])
-    moved = order.copy()
-    if turn == 1:
-        moved[[first, second]] = order[[second, first]]
-    else:
-        low, high = min(first, second), max(first, second)
-        moved[low : high + 1] = order[low : high + 1][::-1]
-    return moved
-
-
-def _descended(costs: Float64[np.ndarray, "K K"], order: Int64[np.ndarray, "K"]) -> Int64[np.ndarray, "K"]:
+def _descended(costs: Float64[np.ndarray, "K K"], path: Int64[np.ndarray, "K"]) -> Int64[np.ndarray, "K"]:
     """The best of all such moves again and again, until none is better."""
-    places = range(1, len(order))
-    value = path_cost(costs, order)
+    n = len(path)
+    cuts = np.array([(i, j, k) for i in range(1, n) for j in range(i + 1, n) for k in range(j + 1, n + 1)])
+    i, j, k = cuts.T
+    free = np.zeros((n + 1, n + 1))  # an end that leads nowhere
+    free[:n, :n] = costs
     while True:
-        others = [_moved(order, i, j, turn) for i in places for j in places if i != j for turn in range(3)]
-        table = np.stack(others)
-        values = costs[table[:, :-1], table[:, 1:]].sum(axis=1)
-        chosen = int(values.argmin())
-        if not values[chosen] < value - 1e-12 * abs(value):
-            return order
-        order, value = table[chosen], float(values[chosen])
+        before, first, second, after = path[i - 1], path[i], path[j], np.append(path, n)[k]
+        last_first, last_second = path[j - 1], path[k - 1]
+        change = free[before, second] + free[last_second, first] + free[last_first, after]
+        change -= free[before, first] + free[last_first, second] + free[last_second, after]
+        chosen = int(change.argmin())
+        if change[chosen] >= -1e-12 * costs.max():
+            return path
+        a, b, c = cuts[chosen]
+        path = np.concatenate([path[:a], path[b:c], path[a:b], path[c:]])

@@ -157,7 +157,9 @@ def build_backbone(config: Mapping[str, Any]) -> Any:
         raise CheckpointError(f"{_CONFIG}: no Toto model can be built from it ({error!r})") from None
 
 
-def load_state(torch: Any, backbone: Any, state: Mapping[str, np.ndarray], *, alpha: float | None) -> list[str]:
+def load_state(
+    torch: Any, backbone: Any, state: Mapping[str, np.ndarray], *, alpha: float | None
+) -> list[str]:
     """Fills the encoder from a state dict of any of the published forms; returns the keys left over."""
     plain = lora.merged(lora.without_prefix(state), alpha=alpha)
     plain = lora.without_prefix(plain, prefixes=("model.",))

@@ -1,0 +1,118 @@
+"""Which phenotype do fitness, recovery with sleep, and blood markers make together?"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+from wearjax.benchmarks.wearableqa import windows
+from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Margin, Option, Person, QuestionType
+from wearjax.benchmarks.wearableqa.graph import Graph
+from wearjax.benchmarks.wearableqa.questions import health, options, wording
+from wearjax.daily_metrics import CORE
+
+NAME = "multimodal_phenotype"
+CUTS = (33.0, 67.0)  # percentiles
+MARGIN = 5.0
+FITNESS = ("rhr", "steps", "vo2_max")
+RECOVERY = ("hrv", "sleep_duration", "bed_time_std", "avg_stress_level")
+LEAST_FITNESS, LEAST_RECOVERY = 2, 3  # metrics of each axis
+METABOLIC = ("glycaemic", "lipid", "inflammatory")
+LEVELS, STATES, BLOOD = ("low", "middle", "high"), ("poor", "fair", "good"), ("unremarkable", "flagged")
+CELLS: tuple[Key, ...] = tuple(
+    (float(f), float(r), float(m)) for f, r, m in itertools.product(range(3), range(3), range(2))
+)
+
+
+@functools.cache
+def graph(
+    fitness: tuple[str, ...], recovery: tuple[str, ...], markers: tuple[tuple[str, ...], ...], sex: str | None
+) -> Graph:
+    """The cell of three axes.
+
+    Args:
+        fitness, recovery: metrics of each axis.
+        markers: of each metabolic domain.
+    """
+    sketch = health.Sketch()
+    for axis, metrics in (("fitness", fitness), ("recovery", recovery)):
+        sketch.node(axis, "average", *(sketch.percentile(metric) for metric in metrics))
+        sketch.node(f"{axis} level", "band", axis, edges=list(CUTS))
+    flags = [flag for keys in markers for key in keys for flag in sketch.flags(key, sex)]
+    sketch.node("metabolic", "any_far", *flags)
+    return sketch.graph(sketch.node("key", "stack", "fitness level", "recovery level", "metabolic"))
+
+
+def phrase(key: Key) -> str:
+    fitness, recovery, metabolic = (int(code) for code in key)
+    return (
+        f"{wording.capitalised(LEVELS[fitness])} fitness with {STATES[recovery]} recovery and sleep, and "
+        f"{BLOOD[metabolic]} metabolic markers"
+    )
+
+
+OPTIONS: dict[Key, Option] = {key: Option(phrase(key), key) for key in CELLS}
+
+
+def propose(person: Person, end: int) -> Iterator[Candidate]:
+    """One question where enough of each axis is measured."""
+    valid = windows.valid_metrics(person.record, end)
+    fitness = tuple(metric for metric in FITNESS if metric in valid)
+    recovery = tuple(metric for metric in RECOVERY if metric in valid)
+    markers = tuple(health.markers(person, domain) for domain in METABOLIC)
+    if len(fitness) < LEAST_FITNESS or len(recovery) < LEAST_RECOVERY or not all(markers):
+        return
+    made = graph(fitness, recovery, markers, health.sex_of(person))
+    key = health.key_of(health.traced(made, person, end), made)
+    if key is None:
+        return
+    yield Candidate(
+        type=NAME,
+        user=person.record.user,
+        end=end,
+        metrics=(*fitness, *recovery),
+        stem=_stem(person, fitness, recovery, end),
+        graph=made,
+        gold=OPTIONS[key],
+        distractors=_distractors(key, person, end),
+        margins=(Margin("fitness", CUTS, MARGIN), Margin("recovery", CUTS, MARGIN)),
+    )
+
+
+def _distractors(key: Key, person: Person, end: int) -> tuple[Option, ...]:
+    """Four cells that differ in one axis, then all others, so that the gold's axes are not the most frequent."""
+    order = health.rng(person, NAME, end).permutation(len(CELLS))
+    cells = [CELLS[i] for i in order if CELLS[i] != key]
+    cells.sort(key=lambda cell: sum(a != b for a, b in zip(cell, key, strict=True)))
+    return options.balanced(
+        OPTIONS[key],
+        [OPTIONS[cell] for cell in cells],
+        first=[OPTIONS[cell] for cell in cells[:4]],
+        n=len(CELLS) - 1,
+    )
+
+
+def _stem(person: Person, fitness: tuple[str, ...], recovery: tuple[str, ...], end: int) -> str:
+    extra = [health.cohort_points(person, metric) for metric in (*fitness, *recovery) if metric not in CORE]
+    return health.stem(
+        f"Place the means of {wording.window(end)} among the cohort's percentiles, 100 being the most favourable.",
+        *([f"Percentiles of the cohort that are not listed: {'; '.join(extra)}."] if extra else []),
+        f"Fitness is the average over {wording.metrics(fitness)}, recovery and sleep the average over "
+        f"{wording.metrics(recovery)}: below {CUTS[0]:g} low or poor, from {CUTS[1]:g} high or good.",
+        "Metabolic markers are flagged when one of glucose, blood lipids or inflammation is far beyond its reference "
+        "limit. Which phenotype is it?",
+    )
+
+
+TYPE = QuestionType(
+    name=NAME,
+    group="health",
+    signal="cross",
+    grounding="population",
+    scope="window",
+    coupling=False,
+    propose=propose,
+    holds=health.holds,
+    phrase=phrase,
+)
