@@ -34,7 +34,7 @@ def score(errors: pd.DataFrame, users: list[str], draws: np.ndarray, baseline: s
     groups = errors[(errors["subgroup_attr"] != "all") & (errors["bucket"] != "")].set_index("user_id")
     names = np.array(users)
     drawn = [one_draw(everybody, groups, names[row], baseline) for row in draws]
-    values = pd.concat(drawn).groupby(["method", "metric", "scope"])["value"]
+    values = pd.concat(drawn).groupby(["method", "metric", "scope"], observed=True)["value"]
     low, high = values.quantile(0.025), values.quantile(0.975)
     return pd.DataFrame({"mean": values.mean(), "ci_lo": low, "ci_hi": high}).reset_index()
 
@@ -57,7 +57,7 @@ def statistics(errors: pd.DataFrame, baseline: str) -> pd.DataFrame:
     errors = errors.join(own, on=cell)
     ratio = (errors["floored"] / errors["reference"].where(errors["reference"] > 0)).clip(*CLIP)
     log_ratio = np.log(ratio).where(errors["method"] != baseline, 0.0)
-    rank = errors.groupby(cell)["E_per_user"].rank()
+    rank = errors.groupby(cell, observed=True)["E_per_user"].rank()
     return errors.assign(log_ratio=log_ratio, rank=rank)
 
 
@@ -65,7 +65,7 @@ def one_draw(everybody: pd.DataFrame, groups: pd.DataFrame, drawn: np.ndarray, b
     """All scores of one draw."""
     sample = pd.DataFrame({"user_id": drawn})
     rows = sample.join(everybody, on="user_id", how="inner")
-    tasks = rows.groupby(["method", *CELL])[["log_ratio", "rank"]].mean().reset_index()
+    tasks = rows.groupby(["method", *CELL], observed=True)[["log_ratio", "rank"]].mean().reset_index()
     found = [1 - np.exp(scopes(tasks, "log_ratio")), scopes(tasks, "rank")]
     parts = [
         s.rename("value").reset_index().assign(metric=m)
@@ -80,15 +80,15 @@ def one_draw(everybody: pd.DataFrame, groups: pd.DataFrame, drawn: np.ndarray, b
 
 def scopes(tasks: pd.DataFrame, column: str) -> pd.Series:
     """Means over tasks, buckets and scenarios by (method, scope)."""
-    cells = tasks.groupby(["method", "scenario", "bucket"])[column].mean()
-    scenarios = cells.groupby(["method", "scenario"]).mean()
+    cells = tasks.groupby(["method", "scenario", "bucket"], observed=True)[column].mean()
+    scenarios = cells.groupby(["method", "scenario"], observed=True).mean()
     by_scenario = scenarios.rename_axis(["method", "scope"])
     structural = tasks[tasks["scenario"].isin(STRUCTURAL)].assign(scope=lambda t: "cat:" + t["bucket"])
-    by_bucket = structural.groupby(["method", "scope"])[column].mean()
+    by_bucket = structural.groupby(["method", "scope"], observed=True)[column].mean()
     wide = [by_scenario, by_bucket]
     for scope, members in (("semantic", SEMANTIC), ("overall", STRUCTURAL + SEMANTIC)):
         inside = scenarios[scenarios.index.get_level_values("scenario").isin(members)]
-        mean = inside.groupby("method").mean()
+        mean = inside.groupby("method", observed=True).mean()
         wide.append(
             mean.set_axis(pd.MultiIndex.from_product([mean.index, [scope]], names=["method", "scope"]))
         )
@@ -98,15 +98,15 @@ def scopes(tasks: pd.DataFrame, column: str) -> pd.Series:
 def fair_skill(inside: pd.DataFrame, baseline: str) -> pd.Series:
     """How much smaller the differences between subgroups are than the baseline's, by (method, scope)."""
     keys = ["method", *CELL, "subgroup_attr", "subgroup_value"]
-    errors = inside.groupby(keys)["E_per_user"].mean().unstack("subgroup_value")
+    errors = inside.groupby(keys, observed=True)["E_per_user"].mean().unstack("subgroup_value")
     reference = (
         errors.xs(baseline, level="method").reindex(errors.index.droplevel("method")).set_axis(errors.index)
     )
     present = errors.notna() & reference.notna()
     own, other = disparity(errors.where(present)), disparity(reference.where(present))
     log_ratio = np.log((own / other.where(other > 0)).clip(*CLIP)).rename("value").dropna()
-    buckets = log_ratio.groupby(["method", "subgroup_attr", "bucket"]).mean()
-    skills = (1 - np.exp(buckets.groupby(["method", "subgroup_attr"]).mean())).rename_axis(
+    buckets = log_ratio.groupby(["method", "subgroup_attr", "bucket"], observed=True).mean()
+    skills = (1 - np.exp(buckets.groupby(["method", "subgroup_attr"], observed=True).mean())).rename_axis(
         ["method", "scope"]
     )
     wide = skills.unstack("scope")
