@@ -36,7 +36,7 @@ NEXT_EVENT, NEXT_TURN, NEXT_REST = (
 )  # a half that stands out alone: it, its lead, and the other half
 RAISED = 0.5  # daily spreads from which a fortnight is low or high
 USUAL = 4.0  # pattern of a month with two usual halves
-KINDS = (0.0, 3.0, 6.0, 7.0, 8.0, 9.0)  # outcomes without sizes
+KINDS = (0.0, 3.0, 6.0, 7.0, 8.0, 9.0, 10.0)  # outcomes without sizes
 
 
 @op("month_change")
@@ -169,10 +169,10 @@ def daily_spread(x: Array) -> Number:
 def next_month(
     before: Array, after: Array, spread: Number, *, bad: Literal[-1, 1]
 ) -> Float64[np.ndarray, "variant 2"]:
-    """What the month after does against the latest fortnight: one of ten classes, and the change in spreads.
+    """What the month after does against the latest fortnight: one of eleven classes, and the change in spreads.
 
     0 to 2 higher in both halves (slightly, clearly, far), 3 to 5 lower, 6 the same, 7 and 8 a bad first and a bad
-    second half only, 9 a good second half only.
+    second half only, 9 and 10 a good second and a good first half only.
     """
     return np.stack(outcome(before[:, -STEP:], after, spread[:, 0], bad=bad), axis=1)
 
@@ -205,6 +205,7 @@ def outcome(
             (turned & (bad * first >= NEXT_EVENT), 7.0),
             (turned & (bad * second >= NEXT_EVENT), 8.0),
             (turned & (-bad * second >= NEXT_EVENT), 9.0),
+            (turned & (-bad * first >= NEXT_EVENT), 10.0),
         ]
         found = np.full(whole.shape, np.nan)
         for there, code in kinds:

@@ -65,7 +65,8 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
         both = [
             person.record.between(end + windows.WINDOW_RANGE[0], end)[:, INDEX[metric]] for metric in (a, b)
         ]
-        if not all(np.isfinite(known.spread[INDEX[metric]]) for metric in (a, b)):
+        before = [windows.days_of(person.record, metric, end, windows.baseline_range()) for metric in (a, b)]
+        if not all(windows.valid_baseline(days) for days in before):
             continue
         common = int((np.isfinite(both[0]) & np.isfinite(both[1])).sum())
         few = common <= CLEARLY_TOO_FEW and all(np.isfinite(days).any() for days in both)

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from wearjax import biomarkers
-from wearjax.benchmarks.wearableqa import (
-    primitives_change,  # noqa: F401  (both add to the table of primitives)
-    primitives_health,  # noqa: F401
-    reads,
-    windows,
-)
+from wearjax.benchmarks.wearableqa import reads, windows
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Option, Person
 from wearjax.benchmarks.wearableqa.cohort import STATISTICS
 from wearjax.benchmarks.wearableqa.graph import Graph, Leaf, Node, trace

@@ -18,7 +18,7 @@ from wearjax.benchmarks.wearableqa.primitives_change import (
     RAISED,
     USUAL,
 )
-from wearjax.benchmarks.wearableqa.questions import health, options, wording
+from wearjax.benchmarks.wearableqa.questions import health, wording
 from wearjax.daily_metrics import BY_KEY, INDEX
 
 NAME = "prognostic_prediction"
@@ -41,7 +41,9 @@ CLASSES = (
     "A worse first half, and the same level as now after it",
     "The same level as now, followed by a worse second half",
     "The same level as now, followed by a better second half",
+    "A better first half, and the same level as now after it",
 )
+BRIEF = (7, 10)
 UNCHANGED = 6  # the last class that the change of the whole month decides
 OPTIONS = tuple(Option(text, (float(code),)) for code, text in enumerate(CLASSES))
 _EDGES = tuple(sign * edge for edge in (NEXT_SAME, *NEXT_BANDS) for sign in (-1.0, 1.0))
@@ -120,13 +122,20 @@ def _candidate(person: Person, end: int, sign: str, target: str, code: int, patt
         stem=_stem(sign, target, pattern, end),
         graph=graph(sign, target),
         gold=OPTIONS[code],
-        distractors=options.others(OPTIONS, OPTIONS[code]),
+        distractors=_distractors(code, person, end),
         margins=(
             Margin("distance", (-RAISED, RAISED), STATE_MARGIN),
             *([Margin("change", _EDGES, CHANGE_MARGIN)] if code <= UNCHANGED else []),
         ),
         resample="jitter",
     )
+
+
+def _distractors(code: int, person: Person, end: int) -> tuple[Option, ...]:
+    """Other changes that hold all month first: a half that is worse or better alone and then over is seldom true."""
+    order = health.rng(person, NAME, end).permutation(len(OPTIONS)).tolist()
+    order.sort(key=lambda other: other in BRIEF)
+    return tuple(OPTIONS[other] for other in order if other != code)
 
 
 def _stem(sign: str, target: str, pattern: int, end: int) -> str:
