@@ -91,7 +91,7 @@ def audit(
         reviewer_key_env: environment variable that holds the endpoint's key.
     """
     from wearjax.benchmarks.wearableqa import audit_queue, audits
-    from wearjax.benchmarks.wearableqa.dataset import QUEUE, Dataset
+    from wearjax.benchmarks.wearableqa.dataset import QUEUE, REVIEWS, Dataset
 
     if bool(reviewer_url) != bool(reviewer_model):
         raise ConfigError("--reviewer-url and --reviewer-model belong together")
@@ -104,7 +104,7 @@ def audit(
 
         reviewers = [Endpoint(reviewer_url, model, api_key_env=reviewer_key_env) for model in reviewer_model]
         with Bar("Reviewing") as progress:
-            votes = audit_queue.review(made, reviewers, cache=path / "reviews.jsonl", progress=progress)
+            votes = audit_queue.review(made, reviewers, cache=path / REVIEWS, progress=progress)
         against = sum(v["ambiguous"] + v["leaky"] >= audit_queue.LEAST_VOTES for v in votes.values())
         unread = sum(v["none"] for v in votes.values())
         console.print(
@@ -152,6 +152,8 @@ def _print_build(made: Dataset) -> None:
     console.print(f"{meta['asked']} of {meta['people']} people asked about, {meta['items']} questions")
     console.print(builds.yields_of(made).to_text(), soft_wrap=True, highlight=False)
     console.print(builds.assembly_text(made), soft_wrap=True, highlight=False, markup=False)
+    if meta["lacking"]:
+        console.print(f"Nobody of the records has: {', '.join(meta['lacking'])}", soft_wrap=True)
     for name, why in meta["absent"].items():
         console.print(f"No {name}: {why}", soft_wrap=True, highlight=False)
     open_ = meta["unreviewed"]

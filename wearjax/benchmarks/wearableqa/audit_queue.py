@@ -7,6 +7,7 @@ written there stays there, whatever else is audited later.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,7 @@ def add(
                 "decision": None,
                 "note": "",
             }
-    temporary = file.with_name(f".{file.name}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     temporary.write_text("".join(line(row) for row in rows.values()), encoding="utf-8")
     temporary.replace(file)
     return list(rows.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -97,7 +98,7 @@ def write(built: Dataset, found: Sequence[Finding]) -> None:
         "findings": [asdict(each) for each in found],
     }
     file = built.path / datasets.AUDIT
-    temporary = file.with_name(f".{file.name}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     temporary.replace(file)
 
@@ -108,8 +109,9 @@ def to_text(found: Sequence[Finding]) -> str:
     width = max((len(each.audit) for each in found), default=0)
     for audit in dict.fromkeys(each.audit for each in found):
         every = [each for each in found if each.audit == audit]
-        told = [_told(each) for each in every if each.type in (ALL, *GROUPS) or len(every) == 1]
         judged = [each for each in every if each.passed is not None]
+        shown = [each for each in every if each.type in (ALL, *GROUPS)] or judged[:1]
+        told = [_told(each) for each in shown]
         if len(judged) > 1:
             told.append(f"{sum(bool(each.passed) for each in judged)} of {len(judged)} passed")
         missing = [each for each in every if each.value is None]

@@ -40,6 +40,9 @@ from wearjax.sources.tally import Tally
 
 Progress = Callable[[int, int], None]
 PARTS, REQUEST = "parts", "request.json"
+OURS = (
+    dataset.ITEMS, dataset.BUILD, dataset.COHORT, dataset.STORE, dataset.QUEUE, dataset.AUDIT, dataset.REVIEWS, PARTS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,7 @@ def build(
     chosen = registry.chosen(options.types or None) if types is None else tuple(types)
     folder = Path(out)
     request = _request(origin, options, chosen)
-    _prepare(folder, request, force=force)
+    _prepare(folder, {**request, "place": origin.place}, force=force)
     store = _store(folder, origin, reading)
     reference, cohort_file = _cohort(folder, store)
     files = [(user, folder / PARTS / f"{i:06d}.json.gz") for i, user in enumerate(store.asked())]
@@ -118,7 +121,8 @@ def build(
         "items": len(made.items),
         "yields": counts.to_json(),
         "assembly": made.counts,
-        "absent": absent(store, chosen, counts, made.counts),
+        "lacking": lacking(store),
+        "absent": absent(chosen, counts, made.counts),
         "unreviewed": unreviewed(made),
     }
     _write(folder / dataset.BUILD, json.dumps(meta, indent=1, ensure_ascii=False) + "\n")
@@ -151,23 +155,16 @@ def assembly_text(built: Dataset) -> str:
 
 
 def absent(
-    store: RecordStore,
-    types: Sequence[QuestionType],
-    counts: Yield,
-    assembled: Mapping[str, Mapping[str, Any]],
+    types: Sequence[QuestionType], counts: Yield, assembled: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
     """Of each type without a question, why."""
-    lacking = _lacking(store)
     out = {}
     for each in types:
         row, steps = counts.rows[each.name], assembled[each.name]
         if steps["items"]:
             continue
         if not row["proposed"]:
-            without = f"; the records have no {', '.join(lacking)}" if lacking else ""
-            out[each.name] = (
-                f"nothing to ask: it needs {registry.NEEDS.get(each.name, 'other records')}{without}"
-            )
+            out[each.name] = f"nothing to ask: it needs {registry.NEEDS.get(each.name, 'other records')}"
         elif not row["admitted"]:
             gate = max(GATES, key=lambda name: row[name])
             out[each.name] = f"{row['proposed']} proposed, none admitted; most ({row[gate]}) left at {gate}"
@@ -188,7 +185,7 @@ def unreviewed(made: assemble.Assembled) -> dict[str, Any]:
     }
 
 
-def _lacking(store: RecordStore) -> list[str]:
+def lacking(store: RecordStore) -> list[str]:
     """What nobody of the store has: metrics, blood, profile."""
     have = np.zeros(len(METRICS), bool)
     blood = profile = False
@@ -217,22 +214,11 @@ def _prepare(folder: Path, request: Mapping[str, Any], *, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file")
     if force and folder.exists():
-        ours = {
-            dataset.ITEMS,
-            dataset.BUILD,
-            dataset.COHORT,
-            dataset.STORE,
-            dataset.QUEUE,
-            dataset.AUDIT,
-            PARTS,
-        }
-        if any(
-            entry.name not in ours and not entry.name.startswith(".store.partial")
-            for entry in folder.iterdir()
-        ):
+        if any(entry.name not in OURS and not _left_over(entry) for entry in folder.iterdir()):
             raise StoreError(f"{folder} holds other files than questions; refusing to replace it")
         shutil.rmtree(folder)
     if (folder / dataset.BUILD).exists():
+        shutil.rmtree(folder / PARTS, ignore_errors=True)  # killed when all was done but this
         raise ConfigError(f"{folder} already holds questions; pass --force (force=True) to replace them")
     wanted = json.dumps({**request, "generator": seeds.VERSION}, sort_keys=True, indent=1) + "\n"
     if file.exists():
@@ -240,19 +226,24 @@ def _prepare(folder: Path, request: Mapping[str, Any], *, force: bool) -> None:
             raise ConfigError(
                 f"{folder} holds an unfinished build of another request; pass --force to drop it"
             )
+        for entry in filter(_left_over, list(folder.iterdir())):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         return
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and any(entry.name != PARTS for entry in folder.iterdir()):
         raise StoreError(f"{folder} is not empty, and holds no build")
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     _write(file, wanted)
+
+
+def _left_over(entry: Path) -> bool:
+    """Whether it is a half-written file or store of a process that was killed."""
+    return any(entry.name.startswith(f".{name}.") for name in OURS)
 
 
 def _store(folder: Path, origin: Origin, reading: Progress | None) -> RecordStore:
     target = folder / dataset.STORE
     if target.exists():
         return daily_records.open_records(target)
-    for left in folder.glob(f".{dataset.STORE}.partial-*"):  # of a process that was killed
-        shutil.rmtree(left)
     tally = Tally()
     return daily_records.write_records(target, origin.read(tally, reading), tally, provenance=origin.facts)
 

@@ -22,9 +22,8 @@ from wearjax.errors import ConfigError, StoreError
 from wearjax.segments import daily_records
 
 FORMAT = 1
-ITEMS, BUILD, COHORT, STORE, QUEUE, AUDIT = (
-    "items.jsonl", "build.json", "cohort.json", "store", "queue.jsonl", "audit.json",
-)  # fmt: skip
+ITEMS, BUILD, COHORT, STORE = "items.jsonl", "build.json", "cohort.json", "store"
+QUEUE, AUDIT, REVIEWS = "queue.jsonl", "audit.json", "reviews.jsonl"
 DECISIONS = ("accept", "reject", "fix")
 
 

@@ -69,7 +69,10 @@ def likeliest(drafts: Sequence[Draft]) -> dict[str, float]:
 
 
 def choose(drafts: Sequence[Draft]) -> None:
-    """Chooses the false options of each draft: the best, then those that lack most of nine uses for each as gold."""
+    """Chooses the false options of each draft: the best, then those that lack most of nine uses for each as gold.
+
+    Of a draft with a rank, as many below the gold as the rank says.
+    """
     golds = Counter(draft.gold for draft in drafts)
     uses: Counter[str] = Counter()
     avoided: set[str] = set()
@@ -90,8 +93,18 @@ def _chosen(draft: Draft, golds: Counter, uses: Counter, avoided: set[str]) -> t
         kept = place < PROTECTED and text not in avoided
         return (not kept, place if kept else 0, golds[text] == 0, uses[text] / max(golds[text], 1), place)
 
-    places = sorted(range(len(draft.possible)), key=order)[:FALSE_OPTIONS]
-    return tuple(draft.possible[place] for place in sorted(places))
+    places = sorted(range(len(draft.possible)), key=order)
+    if draft.rank is None:
+        chosen = places[:FALSE_OPTIONS]
+    else:
+        below = [place for place in places if _is_below(draft, place)][: draft.rank]
+        above = [place for place in places if not _is_below(draft, place)][: FALSE_OPTIONS - draft.rank]
+        chosen = below + above
+    return tuple(draft.possible[place] for place in sorted(chosen))
+
+
+def _is_below(draft: Draft, place: int) -> bool:
+    return draft.possible[place].key[0] < draft.candidate.gold.key[0]
 
 
 def even(drafts: Sequence[Draft]) -> list[Draft]:
@@ -163,7 +176,6 @@ def rank(drafts: Sequence[Draft], rng: np.random.Generator) -> list[Draft]:
         rarest = wanted[counts[wanted] == counts[wanted].min()]
         drafts[i].rank = int(rng.choice(rarest))
         counts[drafts[i].rank] += 1
-        drafts[i].chosen = _around(drafts[i])
     left = [draft for draft in drafts if draft.rank is not None]
     while left:
         counts = np.bincount([draft.rank for draft in left if draft.rank is not None], minlength=TEN)
@@ -171,21 +183,14 @@ def rank(drafts: Sequence[Draft], rng: np.random.Generator) -> list[Draft]:
             break
         commonest = int(counts.argmax())
         left.pop(max(i for i, draft in enumerate(left) if draft.rank == commonest))
+    choose(left)
     return left
 
 
 def _ranks(draft: Draft) -> list[int]:
-    gold = draft.candidate.gold.key[0]
-    below = sum(option.key[0] < gold for option in draft.possible)
+    below = sum(_is_below(draft, place) for place in range(len(draft.possible)))
     above = len(draft.possible) - below
     return [r for r in range(TEN) if r <= below and FALSE_OPTIONS - r <= above]
-
-
-def _around(draft: Draft) -> tuple[Option, ...]:
-    gold, below = draft.candidate.gold.key[0], draft.rank or 0
-    low = [option for option in draft.possible if option.key[0] < gold][:below]
-    high = [option for option in draft.possible if option.key[0] >= gold][: FALSE_OPTIONS - below]
-    return (*low, *high)
 
 
 def rates(shown: Iterable[tuple[str, Sequence[str]]]) -> dict[str, tuple[int, int]]:

@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from wearjax.errors import ConfigError
-from wearjax.layers import dense, window_norm
+from wearjax.layers import dense, linear, window_norm
 from wearjax.models.vital import sizes
 
 
@@ -66,8 +66,8 @@ class DLinear(nnx.Module):
         sizes.check_input(config, x, any_channels=True)
         if config.normalise:
             x, scale = window_norm.normalise(x)
-        kernel, bias = self._folded(x.dtype)
-        y = jnp.einsum("blk,lt->btk", x, kernel) + bias[:, None]
+        # Series along the last axis, so that the product and its gradient are plain ones over all of them.
+        y = linear.affine(x.swapaxes(1, 2), *self._folded(x.dtype), x.dtype).swapaxes(1, 2)
         return window_norm.restore(y, scale) if config.normalise else y
 
     def _folded(self, dtype) -> tuple[Float[Array, "L T"], Float[Array, "T"]]:

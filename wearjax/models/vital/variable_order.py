@@ -14,7 +14,7 @@ from wearjax.errors import ConfigError
 
 COOLING = 0.96
 ROUNDS = 140  # temperatures; the last is 0.3 % of the first
-MOVES = 2  # tried at each, for every channel
+MOVES = 8  # tried at each, for every channel
 LOWEST = 1e-7  # of the shifted costs
 
 
