@@ -15,6 +15,7 @@ _PUBLIC = {
     "evaluate_forecasting": "wearjax.benchmarks.openmhc.forecasting",
     "evaluate_imputation": "wearjax.benchmarks.openmhc.imputation",
     "evaluate_prediction": "wearjax.benchmarks.openmhc.prediction",
+    "load_exported": "wearjax.predict.exported",
     "load_pretrained": "wearjax.predict.pretrained",
 }
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from wearjax.benchmarks.openmhc.imputation import evaluate_imputation
     from wearjax.benchmarks.openmhc.prediction import evaluate_prediction
     from wearjax.days.open import open_days
+    from wearjax.predict.exported import load_exported
     from wearjax.predict.pretrained import load_pretrained
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "evaluate_forecasting",
     "evaluate_imputation",
     "evaluate_prediction",
+    "load_exported",
     "load_pretrained",
     "open_days",
 ]

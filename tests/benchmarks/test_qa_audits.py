@@ -17,6 +17,7 @@ from wearjax.benchmarks.wearableqa import (
     audits,
     build,
     dataset,
+    option_classifier,
 )
 from wearjax.benchmarks.wearableqa.candidate import Option
 from wearjax.benchmarks.wearableqa.item import LETTERS, line
@@ -163,7 +164,7 @@ def test_a_middle_amount_is_found():
 def test_what_stems_tell_of_definitional_pairs_is_reported_by_itself():
     tied = [dataclasses.replace(q, tag="definitional" if i % 2 else "") for i, q in enumerate(questions())]
     found = audit_shortcuts.classified(
-        "stem", {KIND.name: tied}, audit_shortcuts._with_stem, audit_shortcuts.PRIOR_KNOWLEDGE, seed=0
+        "stem", {KIND.name: tied}, option_classifier.with_stem, audit_shortcuts.PRIOR_KNOWLEDGE, seed=0
     )
     by_type = {each.type: each for each in found}
     assert (by_type[KIND.name].n, by_type[KIND.name].passed) == (40, True)
@@ -185,7 +186,7 @@ def test_failures_are_told_with_their_notes():
 
 def test_people_of_a_fold_stay_together_and_small_types_are_not_classified():
     few = questions(12)
-    fold = audit_shortcuts.folds(few)
+    fold = option_classifier.folds(few)
     assert len({(q.user_id, k) for q, k in zip(few, fold, strict=True)}) == 3
     rows = [e for e in audit_shortcuts.run(few, KINDS) if "classifier" in e.audit]
     assert all(e.value is None and "needs 20 questions" in e.note for e in rows)

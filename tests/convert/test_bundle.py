@@ -84,7 +84,7 @@ def test_round_trip(saved, model, tmp_path):
         model=loaded.model,
         stats=loaded.stats,
     )
-    assert sorted(file.name for file in again.iterdir()) == ["bundle.json", "weights.npz"]
+    assert sorted(file.name for file in again.iterdir()) == ["bundle.json", "model_card.md", "weights.npz"]
     for file in saved.iterdir():
         assert (again / file.name).read_bytes() == file.read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle", "deeper"]  # nothing half made

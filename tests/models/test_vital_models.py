@@ -115,6 +115,31 @@ def test_number_of_channels(made):
         forecast(params, windows()[:, 1:])
 
 
+@pytest.mark.parametrize("kind", ["mambats", "itransformer", "fouriergnn"])
+def test_channels_that_fill_up_change_nothing(kind):
+    """Forecasts and gradients of three channels of five are those of three alone.
+
+    MambaTS, whose scan only runs forward and takes long to compile, is not differentiated here.
+    """
+    graph, shapes = nnx.split(registry.shapes(small(kind, n_channels=5)))
+    rng = np.random.default_rng(3)
+    params = jax.tree.map(lambda p: jnp.asarray(0.3 * rng.normal(size=p.shape), jnp.float32), shapes)
+    x = windows(3)
+
+    def loss(params, x, kept):
+        y = registry.forecast(nnx.merge(graph, params), x, None, kept)[..., :3]
+        return jnp.sum(y**2), y
+
+    graded = jax.value_and_grad(loss, has_aux=True)
+    run = jax.jit((lambda *args: (loss(*args), params)) if kind == "mambats" else graded)
+    (_, alone), gradient = run(params, x, None)
+    (_, filled), other = run(params, np.pad(x, ((0, 0), (0, 0), (0, 2))), np.int32(3))
+    np.testing.assert_allclose(filled, alone, rtol=2e-4, atol=2e-5)
+    largest = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient))
+    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-5 * largest)
+
+
 def test_compute_type_follows_the_input():
     config = small("patchtst")
     model = registry.build(config, rngs=nnx.Rngs(0))

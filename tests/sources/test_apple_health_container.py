@@ -12,6 +12,7 @@ import pytest
 from wearjax.channels import INDEX
 from wearjax.errors import SourceError
 from wearjax.sources import apple_health_container as container
+from wearjax.sources import archive
 from wearjax.sources.tally import Tally
 
 XML = made.document(made.steps("2024-05-01 10:00", "2024-05-01 10:02", 30))
@@ -153,7 +154,7 @@ def test_a_zip_whose_document_does_not_unpack(tmp_path):
 
 
 def test_a_zip_that_unpacks_beyond_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr(container, "_RATIO_CHECKED_FROM", 1 << 20)
+    monkeypatch.setattr(archive, "RATIO_CHECKED_FROM", 1 << 20)
     bomb = XML.replace(b"</HealthData>", b" " * (3 << 20) + b"</HealthData>")
     assert "unpacks to" in refusal(made.zipped(tmp_path / "bomb.zip", {"export.xml": bomb}))
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(bomb))

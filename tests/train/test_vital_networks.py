@@ -63,7 +63,7 @@ def test_a_step_of_mambats_keeps_its_shapes(model):
     ends, channels = np.zeros((3, 16), np.int32), np.tile(np.arange(5), (3, 1))
     after, (losses, observed) = jax.eval_shape(
         model.steps.train, state, model.rows(made.cases(1)), ends, channels, channels >= 2,
-        np.float32(1e-3), jax.random.key(0),
+        np.int32(3), np.float32(1e-3), jax.random.key(0),
     )  # fmt: skip
     assert losses.shape == observed.shape == (3,)
     assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state) == jax.tree.map(

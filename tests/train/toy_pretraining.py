@@ -97,7 +97,7 @@ class Bundles:
     """Parameters as one npz file."""
 
     @staticmethod
-    def save_bundle(path, *, kind, config, model, stats):
+    def save_bundle(path, *, kind, config, model, stats, origin):
         path.mkdir()
         flat, _ = jax.tree_util.tree_flatten_with_path(nnx.split(model, nnx.Param, ...)[1])
         np.savez(path / "weights.npz", **{jax.tree_util.keystr(p): np.asarray(v) for p, v in flat})

@@ -61,8 +61,9 @@ class Mixing(Alone):
         return super().__call__(x) + jnp.einsum("blk,lt->btk", mean, self.before[...])
 
 
-def call(module, x, key):
+def call(module, x, key, kept=None):
     """With a little noise in training, so that the random streams matter."""
+    del kept  # what fills a row up stands behind the rest, where no mean of what came before sees it
     found = module(x)
     return found if key is None else found + 0.01 * jax.random.normal(key, found.shape)
 

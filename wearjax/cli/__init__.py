@@ -37,6 +37,8 @@ VERBS: dict[tuple[str, ...], Callable] = {
     ("finetune", "chronos2"): finetune.chronos2,
     ("convert", "torch"): train.convert_torch,
     ("convert", "flax"): train.convert_flax,
+    ("convert", "stablehlo"): train.convert_stablehlo,
+    ("card",): train.card,
     ("evaluate", "imputation"): evaluate.imputation_track,
     ("evaluate", "forecasting"): forecasting.forecasting_track,
     ("evaluate", "prediction"): prediction.prediction_track,

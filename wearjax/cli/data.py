@@ -51,16 +51,23 @@ def synth(
 
 
 def import_(
-    source: Positional[Literal["apple-health", "fitbit", "actigraphy", "openmhc"]],
+    source: Positional[
+        Literal["apple-health", "fitbit", "fitbit-takeout", "health-connect", "actigraphy", "openmhc"]
+    ],
     path: PathArgument,
     *,
     out: Path,
     absent: Literal["zero-when-recording", "missing"] | None = None,
     zone: str | None = None,
+    intraday: Literal["utc", "local"] | None = None,
+    apps: tuple[str, ...] = (),
     participant: str | None = None,
+    active_energy: bool = False,
     include_third_party: bool = False,
     include_manual: bool = False,
     keep_partial: bool = False,
+    engine: str | None = None,
+    jobs: int | None = None,
     force: Force = False,
 ) -> None:
     """Import recordings into a day store and say what was read, used and skipped.
@@ -71,11 +78,18 @@ def import_(
         out: the day store to write.
         absent: what a minute without a sample means on a day on which the device recorded something (default:
             zero-when-recording).
-        zone: Apple Health: place all records in this IANA zone instead of each record's own offset.
-        participant: Apple Health: id of the person (default: self).
-        include_third_party: Apple Health: use records of other apps and devices.
-        include_manual: Apple Health: use records entered by hand.
-        keep_partial: Apple Health: keep what a damaged export still holds; exits with 1 all the same.
+        zone: IANA zone such as Europe/Berlin. Fitbit archive: where the person lived; needed. Apple Health and Health
+            Connect: place all records in it instead of by each record's own offset.
+        intraday: Fitbit archive: clock of the times in its minute JSON; without it the error says which one fits.
+        apps: Health Connect: package names of the apps to read, the preferred first (default: all).
+        participant: phone and account exports: id of the person (default: self).
+        active_energy: Fitbit: estimate active energy from calories.
+        include_third_party: Apple Health, Fitbit archive: use records of other apps and devices.
+        include_manual: phone and account exports: use records entered by hand.
+        keep_partial: Apple Health, Fitbit archive: keep what a damaged export still holds; exits with 1 all the same.
+        engine: OpenMHC root: read parts of it side by side: local (processes), dask (a Dask cluster on this machine)
+            or the address of a Dask scheduler, tcp://HOST:PORT (default: this process).
+        jobs: processes of the engine (default: one a core).
     """
     from wearjax.days import importing
 
@@ -84,7 +98,10 @@ def import_(
         for name, value in {
             "absent": absent,
             "zone": zone,
+            "intraday": intraday,
+            "apps": apps,
             "participant": participant,
+            "active_energy": active_energy,
             "include_third_party": include_third_party,
             "include_manual": include_manual,
             "keep_partial": keep_partial,
@@ -92,7 +109,9 @@ def import_(
         if value  # what was not asked for is the importer's own default
     }
     with Bar(f"Reading {path.name}") as progress:
-        made = importing.import_days(source, path, out, overwrite=force, progress=progress, **options)
+        made = importing.import_days(
+            source, path, out, overwrite=force, engine=engine, jobs=jobs, progress=progress, **options
+        )
     print_rows("Read", [{"records": name, "read": f"{count:,}"} for name, count in made.tally.read.items()])
     inspect(out)
     if made.tally.partial:

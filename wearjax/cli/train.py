@@ -175,3 +175,46 @@ def convert_flax(
 
     made = torch_checkpoint.export_torch(bundle, out, format=format)
     console.print(f"Checkpoint: {made}", soft_wrap=True)
+
+
+def convert_stablehlo(
+    bundle: PathArgument,
+    *,
+    out: Path,
+    task: tuple[Literal["impute", "embed", "forecast"], ...] = (),
+    batch: str = "any",
+    platforms: str = "cpu,cuda,tpu",
+    force: Force = False,
+) -> None:
+    """Write a trained model as StableHLO programs that take and give raw units; wearjax.load_exported runs them.
+
+    Args:
+        bundle: folder of a trained model.
+        out: the folder to write: manifest.json and a program a task.
+        task: what it should do (default: all that the model can).
+        batch: examples of a call, or any.
+        platforms: where it should run, separated by commas.
+    """
+    from wearjax.convert import bundle as bundles
+    from wearjax.predict import stablehlo
+
+    made = stablehlo.export_bundle(
+        bundles.load_bundle(bundle), out, tasks=task, batch=int(batch) if batch.isdigit() else batch,
+        platforms=tuple(name for name in platforms.split(",") if name), overwrite=force,
+    )  # fmt: skip
+    for file in sorted(made.iterdir()):
+        console.print(f"{file}  {file.stat().st_size:,} bytes", soft_wrap=True, highlight=False)
+
+
+def card(bundle: PathArgument, *, licence: str | None = None) -> None:
+    """Show what a trained model is: its model card.
+
+    Args:
+        bundle: folder of a trained model.
+        licence: write this licence into the bundle and its card.
+    """
+    from wearjax.convert import bundle as bundles
+
+    if licence is not None:
+        bundles.set_licence(bundle, licence)
+    console.print(bundles.read_card(bundle), soft_wrap=True, markup=False, highlight=False, end="")

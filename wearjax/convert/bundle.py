@@ -1,4 +1,4 @@
-"""A trained model as a folder: `bundle.json` says what it is, `weights.npz` holds its parameters."""
+"""A trained model as a folder: `bundle.json` and `model_card.md` say what it is, `weights.npz` holds its parameters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ import numpy as np
 from flax import nnx
 
 import wearjax
+from wearjax.convert import card
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import CheckpointError, ConfigError, StoreError
 from wearjax.models import registry
 from wearjax.train import config as configs
 
 FORMAT = 1
+CARD = "model_card.md"
 _SEPARATOR = "."
 
 
@@ -34,16 +36,22 @@ class Bundle:
         kind: name of the architecture in `wearjax.models.registry`.
         config: its configuration.
         stats: normalization of its inputs.
+        origin: where its weights come from: the facts of its training, or the file that it was converted from;
+            JSON values, see `wearjax.convert.card`.
+        licence: under which it is passed on; None is not stated.
     """
 
     kind: str
     config: Any
     model: nnx.Module
     stats: NormalizationStats
+    origin: Mapping[str, Any] | None = None
+    licence: str | None = None
 
 
 def describe(bundle: Bundle) -> dict[str, Any]:
-    """The JSON facts of a bundle: kind, configuration, parameter count, normalization."""
+    """The JSON facts of a bundle: kind, configuration, parameter count, normalization, and what is told beside them."""
+    told = {"origin": bundle.origin, "licence": bundle.licence}
     return {
         "format": FORMAT,
         "kind": bundle.kind,
@@ -51,13 +59,24 @@ def describe(bundle: Bundle) -> dict[str, Any]:
         "parameters": sum(array.size for array in parameters(bundle.model).values()),
         "normalization": json.loads(bundle.stats.to_json()),
         "versions": {"wearjax": wearjax.__version__, "jax": jax.__version__, "flax": flax.__version__},
+        **{name: value for name, value in told.items() if value is not None},
     }
 
 
 def save_bundle(
-    path: str | os.PathLike, *, kind: str, config: Any, model: nnx.Module, stats: NormalizationStats
+    path: str | os.PathLike,
+    *,
+    kind: str,
+    config: Any,
+    model: nnx.Module,
+    stats: NormalizationStats,
+    origin: Mapping[str, Any] | None = None,
+    licence: str | None = None,
 ) -> Path:
-    """Writes a bundle beside `path` and renames it into place; the bytes depend on the model alone.
+    """Writes a bundle beside `path` and renames it into place; the bytes depend on what is given alone.
+
+    Args:
+        origin, licence: as in `Bundle`, for the model card.
 
     Raises:
         CheckpointError: something is already there.
@@ -69,9 +88,10 @@ def save_bundle(
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        bundle = Bundle(kind, config, model, stats)
+        facts = describe(Bundle(kind, config, model, stats, origin, licence))
         np.savez(temporary / "weights.npz", **parameters(model))  # type: ignore[arg-type]
-        (temporary / "bundle.json").write_text(json.dumps(describe(bundle), indent=1) + "\n")
+        (temporary / "bundle.json").write_text(json.dumps(facts, indent=1) + "\n")
+        (temporary / CARD).write_text(_card(facts, path))
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -93,7 +113,31 @@ def load_bundle(path: str | os.PathLike) -> Bundle:
     except (KeyError, TypeError, ConfigError, StoreError) as error:
         raise CheckpointError(f"{path / 'bundle.json'}: {error}") from None
     model = _with_weights(path / "weights.npz", architecture, config)
-    return Bundle(facts["kind"], config, model, stats)
+    return Bundle(facts["kind"], config, model, stats, facts.get("origin"), facts.get("licence"))
+
+
+def read_card(path: str | os.PathLike) -> str:
+    """The model card of a bundle, also of one written before there were cards. Raises CheckpointError."""
+    return _card(_read_facts(Path(path)), Path(path))
+
+
+def set_licence(path: str | os.PathLike, licence: str) -> None:
+    """Writes a licence into a bundle and its card. Raises CheckpointError; ConfigError for an empty one."""
+    if not licence.strip():
+        raise ConfigError("licence: give its name")
+    path = Path(path)
+    facts = {**_read_facts(path), "licence": " ".join(licence.split())}
+    for name, text in ((CARD, _card(facts, path)), ("bundle.json", json.dumps(facts, indent=1) + "\n")):
+        temporary = path / f".{name}.partial-{os.getpid()}"
+        temporary.write_text(text)
+        temporary.replace(path / name)
+
+
+def _card(facts: Mapping[str, Any], path: Path) -> str:
+    try:
+        return card.render(facts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path}: its facts cannot be told on a card ({error!r})") from None
 
 
 def _read_facts(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
-from wearjax.convert import pypots_forecast_layout, pypots_release
+from wearjax.convert import card, pypots_forecast_layout, pypots_release
 from wearjax.convert.bundle import Bundle
 from wearjax.days.hourly_scaler import HourlyScaler
 from wearjax.errors import CheckpointError, ConfigError
@@ -67,8 +67,9 @@ def import_forecaster(
     """
     found = read_forecaster(path, note=note)
     return bundles.save_bundle(
-        out, kind=found.kind, config=found.config, model=found.model, stats=found.stats
-    )
+        out, kind=found.kind, config=found.config, model=found.model, stats=found.stats,
+        origin=card.of_file(_weights_file(Path(path))),
+    )  # fmt: skip
 
 
 def read_forecaster(path: str | os.PathLike, *, note: Callable[[str], None] | None = None) -> Bundle:

@@ -18,7 +18,7 @@ from flax import nnx
 
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
-from wearjax.convert import pypots_layout, torch_checkpoint
+from wearjax.convert import card, pypots_layout, torch_checkpoint
 from wearjax.convert.torch_checkpoint import MANIFEST, SPEC_VERSIONS, STATS_FILE
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import CheckpointError, ConfigError, StoreError
@@ -171,7 +171,10 @@ def import_pypots(
         model = bundles.build(architecture, config, params)
     except (CheckpointError, ConfigError) as error:
         raise CheckpointError(f"{release.checkpoint}: {error}") from None
-    return bundles.save_bundle(out, kind=release.kind, config=config, model=model, stats=release.stats)
+    return bundles.save_bundle(
+        out, kind=release.kind, config=config, model=model, stats=release.stats,
+        origin=card.of_file(release.checkpoint),
+    )  # fmt: skip
 
 
 def _settings(release: Release, params: pypots_layout.Weights, note: Callable[[str], None] | None) -> dict:

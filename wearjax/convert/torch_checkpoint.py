@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wearjax.convert import bundle as bundles
-from wearjax.convert import torch_layout, torch_sizes
+from wearjax.convert import card, torch_layout, torch_sizes
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import CheckpointError, ConfigError, StoreError
 from wearjax.models import registry
@@ -44,7 +44,7 @@ class Checkpoint:
         state_dict: by the names in the file.
         hyper_parameters: constructor arguments of the PyTorch class, as far as saved.
         normalization: `mean_prior`, `std_prior` of the 19 channels, if saved.
-        wearjax: kind, config and normalization, if wearjax wrote the file.
+        wearjax: kind, config and normalization, origin and licence if known, if wearjax wrote the file.
     """
 
     state_dict: dict[str, np.ndarray]
@@ -97,7 +97,10 @@ def import_torch(
     if left and note is not None:
         note(f"{file}: {left} keys that are not of the model were left out")
     normalization = _stats(kind, file, checkpoint, Path(stats) if stats else manifest.get("stats"))
-    return bundles.save_bundle(out, kind=kind, config=config, model=model, stats=normalization)
+    told = {"origin": card.of_file(file), "licence": None}
+    if checkpoint.wearjax is not None:
+        told = {name: checkpoint.wearjax.get(name) for name in told}
+    return bundles.save_bundle(out, kind=kind, config=config, model=model, stats=normalization, **told)
 
 
 def export_torch(
@@ -128,7 +131,8 @@ def export_torch(
         "std_prior": bundle.stats.stds.tolist(),
         "prior_count": PRIOR_COUNT,
     }
-    facts = {name: bundles.describe(bundle)[name] for name in ("kind", "config", "normalization")}
+    kept = ("kind", "config", "normalization", "origin", "licence")
+    facts = {name: value for name, value in bundles.describe(bundle).items() if name in kept}
     write = _write_safetensors if format == "safetensors" else _write_lightning
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wearjax import engine as engines
 from wearjax.day import Day
-from wearjax.days import labels, splits
-from wearjax.days.store import DayStore, DayStoreWriter
+from wearjax.days import labels, parts, splits
+from wearjax.days.store import DAYS_PER_SHARD, DayStore, DayStoreWriter, refuse
+from wearjax.engine import Engine
 from wearjax.errors import ConfigError, SourceError, StoreError
 from wearjax.sources import openmhc
 from wearjax.sources.tally import Tally
@@ -21,6 +23,8 @@ from wearjax.sources.tally import Tally
 FORMATS: dict[str, str] = {
     "apple-health": "wearjax.sources.apple_health",
     "fitbit": "wearjax.sources.fitbit",
+    "fitbit-takeout": "wearjax.sources.fitbit_takeout",
+    "health-connect": "wearjax.sources.health_connect",
     "actigraphy": "wearjax.sources.actigraphy",
     "openmhc": "wearjax.sources.openmhc",
 }
@@ -40,14 +44,20 @@ def import_days(
     out: str | os.PathLike,
     *,
     overwrite: bool = False,
+    engine: str | Engine | None = None,
+    jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Imported:
     """Reads `path` with the importer `source` and writes a day store at `out`.
 
+    An OpenMHC root is read in parts: an interrupted import goes on where it stopped, and `engine` reads parts side by
+    side, with the same bytes in the end.
+
     Args:
         source: a key of `FORMATS`.
         overwrite: replace an existing store.
+        engine, jobs: see `wearjax.engine.Engine`; for OpenMHC roots only.
         progress: called with (done, total) in the reader's own unit.
         options: handed to the reader.
 
@@ -64,15 +74,52 @@ def import_days(
     for name in options:
         if name not in accepted:
             raise ConfigError(f"the {source} importer has no option {name!r}")
+    provenance = {"source": source, "name": path.name, "options": {k: str(v) for k, v in options.items()}}
+    if source == "openmhc":
+        with engines.opened(engine, jobs) as where:
+            return _import_root(
+                path,
+                Path(out),
+                options,
+                provenance=provenance,
+                overwrite=overwrite,
+                engine=where,
+                progress=progress,
+            )
+    if engine is not None or jobs is not None:
+        raise ConfigError(
+            f"--engine, --jobs: {source} is read in one piece; an OpenMHC root is read in parts"
+        )
     tally = Tally()
     days = reader.read_days(path, tally=tally, progress=progress, **options)
-    provenance = {"source": source, "name": path.name, "options": {k: str(v) for k, v in options.items()}}
-    known: dict[str, Any] = {}
-    if source == "openmhc":  # the published root brings its own split and demographics
-        openmhc.read_marker(path)  # first: another folder has no splits either
-        known = {"split": splits.read_splits(path), "demographics": labels.read_demographics(path)}
-    store = write_days(days, out, provenance=provenance, tally=tally, overwrite=overwrite, **known)
-    return Imported(store, tally)
+    return Imported(write_days(days, out, provenance=provenance, tally=tally, overwrite=overwrite), tally)
+
+
+def _import_root(
+    path: Path,
+    out: Path,
+    options: dict[str, Any],
+    *,
+    provenance: dict[str, Any],
+    overwrite: bool,
+    engine: Engine,
+    progress: Callable[[int, int], None] | None,
+) -> Imported:
+    """An OpenMHC root, in parts of a shard; it brings its own split and demographics."""
+    openmhc.check_absent(options.get("absent", "zero-when-recording"))
+    refuse(out, overwrite=overwrite)
+    source = openmhc.UserDays(path, version=options.get("version"))
+    split, people = splits.read_splits(path), labels.read_demographics(path)
+    facts = [provenance, str(path.resolve()), source.files()]
+    slices = source.slices(DAYS_PER_SHARD)
+    made = parts.read(source, slices, out, facts=facts, engine=engine, progress=progress)
+    tally = made.tally()
+    with DayStoreWriter(out, provenance=provenance, overwrite=overwrite) as writer:
+        made.into(writer)
+        _attach(writer, split, people)
+        provenance["import"] = tally.as_dict()
+    made.remove()
+    return Imported(DayStore(out), tally)
 
 
 def write_days(
@@ -99,13 +146,19 @@ def write_days(
             )
         if split is None and len(participants) >= splits.MIN_PARTICIPANTS:
             split = splits.make_splits(sorted(participants), seed=seed)
-        if split is not None:
-            writer.attach("splits.json", splits.to_json(split))
-        else:
+        if split is None:
             tally.note(
                 f"{len(participants)} participant(s): too few to split into train, validation and test"
             )
-        if demographics:
-            writer.attach("participants.json", json.dumps(demographics, indent=1) + "\n")
+        _attach(writer, split, demographics)
         provenance["import"] = tally.as_dict()
     return DayStore(out)
+
+
+def _attach(
+    writer: DayStoreWriter, split: splits.Splits | None, demographics: dict[str, dict] | None
+) -> None:
+    if split is not None:
+        writer.attach("splits.json", splits.to_json(split))
+    if demographics:
+        writer.attach("participants.json", json.dumps(demographics, indent=1) + "\n")

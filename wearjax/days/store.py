@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float32, Int
 
@@ -94,17 +95,18 @@ class DayStore(Days):
         self.path = Path(path)
         self.meta = _read_meta(self.path)
         table = _read_index(self.path, self.meta)
-        self.participants = np.asarray(table["participant"].to_pylist(), dtype=object)
-        self.dates = np.asarray([d.isoformat() for d in table["date"].to_pylist()], dtype=object)
+        self.participants = _texts(table["participant"])
+        self.dates = _texts(table["date"])
         self.nonwear_minutes = table["nonwear_minutes"].to_numpy()
         flat = table["variance"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
         self.variance = flat.reshape(-1, channels.N_CHANNELS).astype(np.float32)
-        self._sources = table["source"].to_pylist()
+        self._sources = _texts(table["source"])
         self._shard = table["shard"].to_numpy()
         self._row = table["row"].to_numpy()
-        self._maps = [self._open_shard(i) for i in range(self.meta["shards"])]
+        rows = np.bincount(self._shard, minlength=self.meta["shards"])
+        self._maps = [self._open_shard(i, int(rows[i])) for i in range(self.meta["shards"])]
 
-    def _open_shard(self, number: int) -> np.ndarray:
+    def _open_shard(self, number: int, wanted: int) -> np.ndarray:
         file = self.path / "shards" / f"{number:05d}.npy"
         try:
             shard = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -112,7 +114,6 @@ class DayStore(Days):
             raise StoreError(f"{file}: shard is missing ({self.meta['shards']} expected)") from None
         except (ValueError, OSError, EOFError) as error:
             raise StoreError(f"{file}: not a readable shard ({error})") from None
-        wanted = int(np.sum(self._shard == number))
         if shard.shape != (wanted, *SHAPE) or shard.dtype != np.float32:
             raise StoreError(
                 f"{file}: expected float32 {(wanted, *SHAPE)}, found {shard.dtype} {shard.shape}"
@@ -150,15 +151,13 @@ class DayStoreWriter:
         days_per_shard: int = DAYS_PER_SHARD,
     ):
         self.path = Path(path)
-        if self.path.exists() and not overwrite:
-            raise StoreError(f"{self.path} exists; pass --force (overwrite=True) to replace it")
-        if overwrite and self.path.exists() and not (self.path / "store.json").exists():
-            raise StoreError(f"{self.path} exists and is not a day store; refusing to replace it")
+        refuse(self.path, overwrite=overwrite)
         self._temporary = self.path.with_name(f".{self.path.name}.partial-{os.getpid()}")
         self._provenance = provenance
         self._cleaned = cleaned
         self._per_shard = days_per_shard
-        self._rows: list[tuple] = []
+        self._rows: list[tuple] = []  # of the shard to come
+        self._tables: list[pa.Table] = []  # of the shards that are written
         self._seen: set[tuple[str, dt.date]] = set()
         self._pending: list[np.ndarray] = []
         self._shards = 0
@@ -203,27 +202,46 @@ class DayStoreWriter:
             self.add(day)
 
     def _flush(self) -> None:
-        np.save(self._temporary / "shards" / f"{self._shards:05d}.npy", np.stack(self._pending))
-        self._pending = []
+        np.save(self._shard_file(self._shards), np.stack(self._pending))
+        self._tables.append(_index_table(self._rows))
+        self._rows, self._pending = [], []
         self._shards += 1
 
-    def _commit(self) -> None:
-        if not self._rows:
-            raise StoreError(f"{self.path}: no day to write")
+    def _shard_file(self, number: int) -> Path:
+        return self._temporary / "shards" / f"{number:05d}.npy"
+
+    def take(self, part: str | os.PathLike) -> None:
+        """Adds the days of another store without copying them where the file system knows links; it stays as it is.
+
+        Raises StoreError when it is no whole store. A date that a participant has twice is found at the end.
+        """
         if self._pending:
             self._flush()
-        self._rows.sort(key=lambda row: (row[0], row[1]))
-        table = _index_table(self._rows)
+        part = Path(part)
+        meta = _read_meta(part)
+        table = _read_index(part, meta)
+        for number in range(meta["shards"]):
+            _link(part / "shards" / f"{number:05d}.npy", self._shard_file(self._shards + number))
+        column = table.column_names.index("shard")
+        shard = pc.add(table["shard"], pa.scalar(self._shards, pa.int32()))
+        self._tables.append(table.set_column(column, "shard", shard))
+        self._shards += meta["shards"]
+
+    def _commit(self) -> None:
+        if self._pending:
+            self._flush()
+        if not self._tables:
+            raise StoreError(f"{self.path}: no day to write")
+        table = pa.concat_tables(self._tables).sort_by([("participant", "ascending"), ("date", "ascending")])
+        table = table.combine_chunks()
+        _refuse_twice(table, self.path)
         pq.write_table(table, self._temporary / "index.parquet", compression="zstd")
-        kept = int(
-            np.sum(clean.retained(table["nonwear_minutes"].to_numpy(), np.stack([r[3] for r in self._rows])))
-        )
         meta = {
             "format": FORMAT,
             "channels": channels.digest(),
-            "days": len(self._rows),
-            "retained_days": kept,
-            "participants": len({row[0] for row in self._rows}),
+            "days": table.num_rows,
+            "retained_days": pc.sum(table["retained"]).as_py(),
+            "participants": pc.count_distinct(table["participant"]).as_py(),
             "shards": self._shards,
             "provenance": self._provenance,
         }
@@ -232,6 +250,14 @@ class DayStoreWriter:
             shutil.rmtree(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._temporary.rename(self.path)
+
+
+def refuse(path: Path, *, overwrite: bool) -> None:
+    """Raises StoreError where a store may not be written."""
+    if path.exists() and not overwrite:
+        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
+    if overwrite and path.exists() and not (path / "store.json").exists():
+        raise StoreError(f"{path} exists and is not a day store; refusing to replace it")
 
 
 def _index_table(rows: list[tuple]) -> pa.Table:
@@ -249,6 +275,30 @@ def _index_table(rows: list[tuple]) -> pa.Table:
             "row": pa.array(row, pa.int32()),
         }
     )
+
+
+def _texts(column: pa.ChunkedArray) -> np.ndarray:
+    """Words, and dates in ISO form, as an object array; equal ones are one object."""
+    coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    return np.asarray(coded.dictionary.to_pylist(), dtype=object)[coded.indices.to_numpy()]
+
+
+def _refuse_twice(table: pa.Table, path: Path) -> None:
+    people, dates = table["participant"], table["date"]
+    if table.num_rows < 2:
+        return
+    twice = pc.and_(pc.equal(people[1:], people[:-1]), pc.equal(dates[1:], dates[:-1]))
+    if (row := pc.index(twice, True).as_py()) >= 0:
+        raise StoreError(f"{path}: participant {people[row].as_py()} has two days dated {dates[row].as_py()}")
+
+
+def _link(file: Path, target: Path) -> None:
+    try:
+        os.link(file, target)
+    except FileNotFoundError:
+        raise StoreError(f"{file}: shard is missing") from None
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(file, target)
 
 
 def _read_meta(path: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from wearjax.errors import ConfigError
 from wearjax.layers import dropout, linear
@@ -28,7 +28,12 @@ class ShortAttention(nnx.Module):
         self.dropout_rate = dropout_rate
 
     def __call__(
-        self, x: Float[Array, "B GT D"], *, groups: int, stream: WordStream | None
+        self,
+        x: Float[Array, "B GT D"],
+        *,
+        groups: int,
+        seen: Bool[Array, "T"] | None,
+        stream: WordStream | None,
     ) -> Float[Array, "B GT D"]:
         batch, tokens, _ = x.shape
         length, wide = tokens // groups, jnp.promote_types(x.dtype, jnp.float32)
@@ -36,7 +41,7 @@ class ShortAttention(nnx.Module):
         split = lambda y: y.reshape(batch * groups, length, self.n_heads, -1)  # noqa: E731
         q, k, v = split(self.query(x)), split(self.key(x)), split(self.value(x))
         scores = jnp.einsum("btnh,bsnh->bnts", q, k, preferred_element_type=wide)
-        weights = jax.nn.softmax(scores * np.asarray(q.shape[-1] ** -0.5, wide), axis=-1)
+        weights = jax.nn.softmax(scores * np.asarray(q.shape[-1] ** -0.5, wide), axis=-1, where=seen)
         if stream is not None and self.dropout_rate > 0.0:
             rows, columns = (stream.take(groups, self.n_heads, length) for _ in range(2))
             rows, columns = (w.reshape(batch * groups, self.n_heads, length) for w in (rows, columns))
@@ -55,10 +60,15 @@ class PostNormLayer(nnx.Module):
         self.dropout_rate = dropout_rate
 
     def __call__(
-        self, x: Float[Array, "B GT D"], *, groups: int, stream: WordStream | None
+        self,
+        x: Float[Array, "B GT D"],
+        *,
+        groups: int,
+        seen: Bool[Array, "T"] | None,
+        stream: WordStream | None,
     ) -> Float[Array, "B GT D"]:
         drop = lambda y: dropout.dropout(y, rate=self.dropout_rate, stream=stream)  # noqa: E731
-        x = self.norm1(x + drop(self.attention(x, groups=groups, stream=stream)))
+        x = self.norm1(x + drop(self.attention(x, groups=groups, seen=seen, stream=stream)))
         hidden = drop(linear.gelu(self.expand(x)))
         return self.norm2(x + drop(self.contract(hidden)))
 
@@ -84,16 +94,22 @@ class PostNormEncoder(nnx.Module):
         return len(self.layers) * (2 * self.n_heads * tokens + 3 * tokens + 2 * dim + self.hidden)
 
     def __call__(
-        self, x: Float[Array, "B GT D"], *, groups: int = 1, stream: WordStream | None = None
+        self,
+        x: Float[Array, "B GT D"],
+        *,
+        groups: int = 1,
+        seen: Bool[Array, "T"] | None = None,
+        stream: WordStream | None = None,
     ) -> Float[Array, "B GT D"]:
         """Features of all tokens.
 
         Args:
             groups: sequences an example, one after another, that do not see each other.
+            seen: tokens of a sequence that are attended to, at least one; None is all.
             stream: random words of the dropouts, `n_words` of them; None is evaluation.
         """
         for layer in self.layers:
-            x = layer(x, groups=groups, stream=stream)
+            x = layer(x, groups=groups, seen=seen, stream=stream)
         return self.norm(x)
 
 

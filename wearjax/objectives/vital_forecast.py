@@ -73,15 +73,21 @@ def credit(
     Transitions are the first channel to itself and every channel to the next.
 
     Args:
-        visited: channels of each sample, in the order they were processed.
+        visited: channels of each sample, in the order they were processed; negative ones are none, and last.
         errors: mean masked error of each sample.
         faithful: spread the errors as the released code does, which lays the batch's errors end to end beside the
             transitions listed sample by sample: most go to transitions of another sample.
     """
     before = jnp.concatenate([visited[:, :1], visited[:, :-1]], axis=1)
     above = errors - errors.mean()
+    there = visited >= 0
+    kept = there.sum(axis=1, keepdims=True)
     if faithful:
-        shares = jnp.tile(above, visited.shape[1]).reshape(visited.shape)
+        place = jnp.arange(len(visited))[:, None] * kept + jnp.arange(visited.shape[1])
+        shares = above[place % len(visited)]
     else:
         shares = jnp.broadcast_to(above[:, None], visited.shape)
-    return OrderCosts(costs.costs.at[before, visited].add(shares), costs.counts.at[before, visited].add(1.0))
+    weight = there.astype(above.dtype)
+    return OrderCosts(
+        costs.costs.at[before, visited].add(shares * weight), costs.counts.at[before, visited].add(weight)
+    )

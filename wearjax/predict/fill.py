@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
 
 from wearjax.channels import CHANNELS
 from wearjax.day import Day
@@ -90,21 +91,55 @@ def _fill_into(
     count = np.zeros(len(CHANNELS), np.int64)
     provenance = {"source": "imputed", "by": method, "from": getattr(days, "meta", {}).get("provenance", {})}
     with DayStoreWriter(folder / "days", provenance=provenance, cleaned=True) as writer:
-        for start in range(0, len(days), batch_size):
-            chosen = np.arange(start, min(start + batch_size, len(days)))
-            for index, values, missing in _filled_batches(imputer, days, chosen):
-                count += missing.sum(axis=1)
-                day = days[int(index)]
-                writer.add(Day(values, day.participant, day.date, day.nonwear_minutes, day.source))
-            if progress:
-                progress(int(chosen[-1]) + 1, len(days))
+        for done, filled in enumerate(filled_days(imputer, days, batch_size=batch_size), start=1):
+            count += filled.missing.sum(axis=1)
+            day = days[filled.index]
+            writer.add(Day(filled.values, day.participant, day.date, day.nonwear_minutes, day.source))
+            if progress and (done % batch_size == 0 or done == len(days)):
+                progress(done, len(days))
         for name in ("splits.json", "participants.json"):
             if (days.path / name).is_file():
                 writer.attach(name, (days.path / name).read_text())
     return {channel.name: int(n) for channel, n in zip(CHANNELS, count, strict=True)}
 
 
-def _filled_batches(imputer: Imputer, days: Days, chosen: np.ndarray) -> Iterator[tuple]:
+@dataclass(frozen=True, eq=False)
+class FilledDay:
+    """A day of a store with its gaps filled.
+
+    Attributes:
+        index: its place in the store.
+        missing: the cells that were not measured.
+    """
+
+    index: int
+    values: Float32[np.ndarray, "channel=19 minute"]
+    missing: Bool[np.ndarray, "channel=19 minute"]
+
+
+def filled_days(
+    imputer: Imputer,
+    days: Days,
+    indices: Sequence[int] | np.ndarray | None = None,
+    *,
+    batch_size: int = 32,
+) -> Iterator[FilledDay]:
+    """Days of a store one after another, as `fill_days` writes them; only one batch is held at a time.
+
+    Args:
+        indices: which days; None is all.
+
+    Raises:
+        ConfigError: a batch without days. MethodError: the imputer broke its contract.
+    """
+    if batch_size < 1:
+        raise ConfigError(f"batch_size: must be at least 1, got {batch_size}")
+    order = np.arange(len(days)) if indices is None else np.asarray(indices, np.int64)
+    for start in range(0, len(order), batch_size):
+        yield from _filled_batch(imputer, days, order[start : start + batch_size])
+
+
+def _filled_batch(imputer: Imputer, days: Days, chosen: np.ndarray) -> Iterator[FilledDay]:
     values = days.batch(chosen)
     missing = np.isnan(values)
     # Everything is a target here; what was never observed has no truth to hide.
@@ -117,7 +152,8 @@ def _filled_batches(imputer: Imputer, days: Days, chosen: np.ndarray) -> Iterato
         dates=[str(days.dates[i]) for i in chosen],
     )
     filled = np.where(missing, _plausible(predicted), values).astype(np.float32)
-    yield from zip(chosen, filled, missing, strict=True)
+    for place, index in enumerate(chosen):
+        yield FilledDay(int(index), filled[place], missing[place])
 
 
 def _plausible(values: Float32[np.ndarray, "batch channel=19 time"]) -> np.ndarray:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
+import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,12 +45,18 @@ def load(text: str) -> Any:
     found = getattr(module, attribute)
     if not isinstance(found, type):
         return found
+    copyreg.pickle(found, functools.partial(_reduced, f"{file.resolve()}:{attribute}"))  # type: ignore[arg-type]
     try:
         return found()
     except Exception as error:
         raise ConfigError(
             f"{file}: {attribute}() cannot be made without arguments ({type(error).__name__}: {error})"
         ) from error
+
+
+def _reduced(text: str, method: Any) -> tuple[Callable, tuple, dict[str, Any]]:
+    """How another process gets the method: it loads the file, too, and takes over what the method knows."""
+    return load, (text,), dict(vars(method))
 
 
 def _module(file: Path) -> ModuleType:

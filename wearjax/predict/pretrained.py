@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 import jax
@@ -12,9 +13,11 @@ from jaxtyping import Float32, Shaped
 
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
+from wearjax.days.store import Days
 from wearjax.errors import MethodError
 from wearjax.objectives import masked_reconstruction
-from wearjax.predict.imputers import lsm2
+from wearjax.predict import batched, fill
+from wearjax.predict.imputers import lsm2, pieces
 from wearjax.predict.representations import WeekEncoder
 
 
@@ -29,10 +32,15 @@ class Pretrained:
         self.bundle = bundle
         self.name = bundle.kind
         self.batch_size = batch_size
+        self._imputers: dict[int, lsm2.TrainedImputer] = {}
 
-    @cached_property
-    def _imputer(self):
-        return lsm2.imputer_of(self.bundle, batch_size=self.batch_size)
+    def _imputer(self, data: np.ndarray) -> lsm2.TrainedImputer:
+        """The imputer for such data: a single example is not padded to a whole batch."""
+        n_days = getattr(self.bundle.config, "n_days", 1)
+        size = 1 if pieces.single(data, self.bundle.config.minutes * n_days) else self.batch_size
+        if size not in self._imputers:
+            self._imputers[size] = lsm2.imputer_of(self.bundle, batch_size=size)
+        return self._imputers[size]
 
     def impute(
         self,
@@ -41,15 +49,26 @@ class Pretrained:
         target_mask: Shaped[np.ndarray, "batch channel=19 time"],
         *,
         day_offsets: np.ndarray | None = None,
+        out: np.ndarray | None = None,
     ) -> Float32[np.ndarray, "batch channel=19 time"]:
         """`data` with the target cells filled; see `LSM2Imputer.impute` and `LSM2SparseImputer.impute`.
 
+        Runs in batches of `batch_size`; beside the arrays given and returned one batch is held.
+
         Args:
             day_offsets: calendar days since the first of a window; read by models of several days only.
+            out: float32 array to write into, memory-mapped or `data` itself; None makes one.
         """
-        if isinstance(self._imputer, lsm2.LSM2SparseImputer):
-            return self._imputer.impute(data, observed_mask, target_mask, day_offsets=day_offsets)
-        return self._imputer.impute(data, observed_mask, target_mask)
+        imputer = self._imputer(data)
+        if isinstance(imputer, lsm2.LSM2SparseImputer):
+            return imputer.impute(data, observed_mask, target_mask, day_offsets=day_offsets, out=out)
+        return imputer.impute(data, observed_mask, target_mask, out=out)
+
+    def impute_days(
+        self, days: Days, indices: Sequence[int] | np.ndarray | None = None
+    ) -> Iterator[fill.FilledDay]:
+        """The days of a store (or those chosen) one after another, filled as `wearjax impute` fills them."""
+        return fill.filled_days(self, days, indices, batch_size=self.batch_size)
 
     @cached_property
     def _embed(self):
@@ -60,7 +79,7 @@ class Pretrained:
                 f"a model of kind {self.bundle.kind!r} gives no representation; lsm2 and wbm do"
             )
         graph, state = nnx.split(self.bundle.model)
-        return partial(_embed_days, partial(jax.jit(partial(_embed, graph, self.bundle.stats)), state))
+        return partial(jax.jit(partial(_embed, graph, self.bundle.stats)), state)
 
     def embed(self, values: Float32[np.ndarray, "example ..."]) -> Float32[np.ndarray, "example feature"]:
         """One vector an example; NaN = not measured.
@@ -80,7 +99,9 @@ class Pretrained:
             raise MethodError(
                 f"embed: expected (example, {wanted[0]}, {wanted[1]}) values, got {values.shape}"
             )
-        return embed(values, self.bundle.config.encoder_dim, self.batch_size)
+        out = np.empty((len(values), self.bundle.config.encoder_dim), np.float32)
+        size = 1 if len(values) == 1 else self.batch_size
+        return batched.rows(embed, values, out=out, fill=np.nan, batch_size=size)
 
     @cached_property
     def _forecaster(self):
@@ -102,16 +123,6 @@ class Pretrained:
 def load_pretrained(path: str | os.PathLike, *, batch_size: int = 16) -> Pretrained:
     """Loads a trained model folder. Raises CheckpointError when it is not one."""
     return Pretrained(bundles.load_bundle(path), batch_size=batch_size)
-
-
-def _embed_days(embed, values: np.ndarray, dim: int, batch_size: int) -> np.ndarray:
-    out = np.empty((len(values), dim), np.float32)
-    for start in range(0, len(values), batch_size):
-        rows = values[start : start + batch_size]
-        padded = np.full((batch_size, *values.shape[1:]), np.nan, np.float32)
-        padded[: len(rows)] = rows
-        out[start : start + len(rows)] = np.asarray(embed(padded))[: len(rows)]
-    return out
 
 
 def _embed(graph, stats, state, values):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -28,7 +28,8 @@ class Imputer(Protocol):
         day_offsets: int64 (batch, n_days), calendar days since the window's first real day, -1 in padded
             slots; only for windows of several days.
 
-    A true attribute `requires_user_grouped_batches` asks for batches that hold whole participants.
+    A true attribute `requires_user_grouped_batches` asks for batches that hold whole participants. A true
+    `on_accelerator` keeps a method in the evaluating process, whatever `engine` is asked for.
     """
 
     def impute(
@@ -46,6 +47,16 @@ class Imputer(Protocol):
             target_mask: the hidden cells that must be filled.
         """
         ...
+
+
+def check_elsewhere(methods: Mapping[str, Any]) -> None:
+    """Raises ConfigError for a method that must run in this process, with its accelerators."""
+    for name, method in methods.items():
+        if getattr(method, "on_accelerator", False):
+            raise ConfigError(
+                f"{name}: runs on the accelerators of this process; --engine and --jobs (engine=, jobs=) are for "
+                "methods in NumPy: evaluate it in a run of its own"
+            )
 
 
 def call_impute(

@@ -14,6 +14,7 @@ from wearjax.batches import weeks
 from wearjax.convert.bundle import Bundle
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError, MethodError
+from wearjax.predict import batched
 
 _ROWS_AT_ONCE = 1024
 
@@ -48,12 +49,8 @@ class WeekEncoder:
                 f"WeekEncoder: expected (week, {config.hours}, {config.channels}) hours, got {values.shape}"
             )
         vectors = np.empty((len(values), config.dim), np.float32)
-        for start in range(0, len(values), self.batch_size):
-            part = values[start : start + self.batch_size]
-            padded = np.full((self.batch_size, *values.shape[1:]), np.nan, np.float32)
-            padded[: len(part)] = part
-            vectors[start : start + len(part)] = np.asarray(self._embed(self._state, padded))[: len(part)]
-        return vectors
+        embed = partial(self._embed, self._state)
+        return batched.rows(embed, values, out=vectors, fill=np.nan, batch_size=self.batch_size)
 
 
 def _embed(graph, stats, state, values):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from wearjax.channels import CHANNELS, INDEX, WORKOUTS
@@ -9,17 +10,17 @@ from wearjax.channels import CHANNELS, INDEX, WORKOUTS
 STEM = "HKQuantityTypeIdentifier"
 SLEEP_TYPE = "HKCategoryTypeIdentifierSleepAnalysis"
 CALORIES_PER_KILOJOULE = 1000 / 4.184
-_ANY_LENGTH = {"m": 1.0, "km": 1000.0, "cm": 0.01, "mi": 1609.344, "yd": 0.9144, "ft": 0.3048, "in": 0.0254}
+_ANY_LENGTH = {b"m": 1.0, b"km": 1000.0, b"cm": 0.01, b"mi": 1609.344, b"yd": 0.9144, b"ft": 0.3048, b"in": 0.0254}
 # "Cal" with a capital is the kilocalorie of food labels; "cal" a thousandth of it, and the channel's unit.
 _ANY_ENERGY = {
-    "Cal": 1000.0,
-    "kcal": 1000.0,
-    "cal": 1.0,
-    "kJ": CALORIES_PER_KILOJOULE,
-    "J": CALORIES_PER_KILOJOULE / 1000,
+    b"Cal": 1000.0,
+    b"kcal": 1000.0,
+    b"cal": 1.0,
+    b"kJ": CALORIES_PER_KILOJOULE,
+    b"J": CALORIES_PER_KILOJOULE / 1000,
 }
-_ANY_COUNT = {"count": 1.0, None: 1.0}
-_ANY_RATE = {"count/min": 1 / 60, "count/s": 1.0}
+_ANY_COUNT = {b"count": 1.0, None: 1.0}
+_ANY_RATE = {b"count/min": 1 / 60, b"count/s": 1.0}
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Quantity:
 
     measure: str
     channel: dict[str, int]
-    factors: dict[str | None, float]
+    factors: dict[bytes | None, float]
     is_rate: bool = False
 
 
@@ -57,20 +58,32 @@ QUANTITIES: dict[str, Quantity] = {
 }
 
 ASLEEP, IN_BED, AWAKE = INDEX["sleep_asleep"], INDEX["sleep_inbed"], -1
-_SLEEP_STEM = "HKCategoryValueSleepAnalysis"
-SLEEP_VALUES: dict[str, int] = {
-    **{_SLEEP_STEM + "InBed": IN_BED, "0": IN_BED, _SLEEP_STEM + "Awake": AWAKE, "2": AWAKE},
+_SLEEP_STEM = b"HKCategoryValueSleepAnalysis"
+SLEEP_VALUES: dict[bytes, int] = {
+    **{_SLEEP_STEM + b"InBed": IN_BED, b"0": IN_BED, _SLEEP_STEM + b"Awake": AWAKE, b"2": AWAKE},
     **{
         _SLEEP_STEM + stage: ASLEEP
-        for stage in ("Asleep", "AsleepUnspecified", "AsleepCore", "AsleepDeep", "AsleepREM")
+        for stage in (b"Asleep", b"AsleepUnspecified", b"AsleepCore", b"AsleepDeep", b"AsleepREM")
     },
-    **{number: ASLEEP for number in "1345"},
+    **{number: ASLEEP for number in (b"1", b"3", b"4", b"5")},
 }
-WORKOUT_TYPES: dict[str, int] = {CHANNELS[i].source_name.partition(":")[2]: i for i in WORKOUTS}
+WORKOUT = "Workout"
+WORKOUT_TYPES: dict[bytes, int] = {
+    CHANNELS[i].source_name.partition(":")[2].encode(): i for i in WORKOUTS
+}
+KINDS: dict[bytes, str] = {kind.encode(): kind for kind in (*QUANTITIES, SLEEP_TYPE)}
+WANTED = frozenset(KINDS.values())
+# The other elements of an export, by name.
+_ELEMENTS = frozenset(("Correlation", "Workout", "ActivitySummary", "ClinicalRecord", "Audiogram", "VisionPrescription"))
+_IDENTIFIER = re.compile(
+    r"HK(?:(?:Quantity|Category|Correlation|Data)Type(?:Identifier)?|WorkoutActivityType)[A-Za-z0-9]{0,60}", re.ASCII
+)
 
 
 def measure(kind: str) -> str:
-    """A type's name for the tally; what is no identifier is withheld, for it may be anybody's words."""
-    if not (kind.isascii() and kind.isalnum() and len(kind) <= 80):
+    """A type's name for the tally; what Apple's software did not name is withheld: it may be anybody's words."""
+    if kind in _ELEMENTS:
+        return kind
+    if not _IDENTIFIER.fullmatch(kind):
         return "other"
-    return kind.removeprefix(STEM).removeprefix("HKCategoryTypeIdentifier")
+    return kind.removeprefix(STEM).removeprefix("HKCategoryTypeIdentifier").removeprefix("HKWorkoutActivityType")

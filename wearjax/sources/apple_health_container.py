@@ -11,24 +11,18 @@ import gzip
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from wearjax.errors import SourceError
+from wearjax.sources import archive as archives
+from wearjax.sources.archive import DamagedError
 from wearjax.sources.tally import Tally
 
 _SNIFFED_BYTES = 16 << 10
-_RATIO_MAX = 250  # real exports deflate 15 to 40 times
-_RATIO_CHECKED_FROM = 64 << 20
 _CHUNK_BYTES = 256 << 10
 _ROOT = re.compile(rb"<!DOCTYPE\s+HealthData[\s\[>]|<HealthData[\s/>]")
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile)
-
-
-class DamagedError(SourceError):
-    """The file breaks off or is corrupt; what came before the break was readable."""
 
 
 @dataclass(frozen=True)
@@ -116,19 +110,18 @@ def _open_zip(path: Path, stack: contextlib.ExitStack, tally: Tally) -> Export:
         ) from None
     members = [m for m in archive.infolist() if not m.is_dir()]
     for member in archive.infolist():
-        if _is_unsafe(member.filename):
-            raise SourceError(f"{path}: unsafe member name {_shown(member.filename)} in the zip; refused")
+        if archives.is_unsafe(member.filename):
+            raise SourceError(
+                f"{path}: unsafe member name {archives.shown(member.filename)} in the zip; refused"
+            )
     if not members:
         raise SourceError(f"{path}: the zip holds no files; export it again")
     found = [m for m in members if "__MACOSX" not in m.filename.split("/") and _is_document(archive, m, path)]
     if not found:
         raise SourceError(f"{path}: no HealthData document among the zip's {len(members)} files")
     member = _largest(found, lambda m: m.file_size, tally)
-    if member.file_size > _RATIO_CHECKED_FROM and member.file_size > _RATIO_MAX * max(
-        member.compress_size, 1
-    ):
-        raise _bomb(str(path), member.file_size // max(member.compress_size, 1))
-    name = f"{path} ({_shown(member.filename)})"
+    archives.refuse_bomb(str(path), member.file_size, member.compress_size)
+    name = f"{path} ({archives.shown(member.filename)})"
     stream = stack.enter_context(archive.open(member))
     return Export(name, _read(stream.read, name, None), stream.tell, member.file_size)
 
@@ -143,22 +136,12 @@ def _is_document(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) 
             return _ROOT.search(stream.read(_SNIFFED_BYTES)) is not None
     except NotImplementedError:
         raise SourceError(f"{path}: the zip uses a compression that cannot be read; pack it again") from None
-    except _DAMAGE:
+    except archives.DAMAGE:
         if member.filename.lower().endswith(".xml"):
             raise SourceError(
-                f"{path}: the zip is corrupt ({_shown(member.filename)} does not unpack)"
+                f"{path}: the zip is corrupt ({archives.shown(member.filename)} does not unpack)"
             ) from None
         return False  # a damaged route or picture is not what is sought
-
-
-def _is_unsafe(name: str) -> bool:
-    parts = re.split(r"[/\\]", name)
-    return (
-        ".." in parts
-        or name.startswith(("/", "\\"))
-        or re.match(r"[A-Za-z]:", name) is not None
-        or "\0" in name
-    )
 
 
 def _largest(found: list, size: Callable, tally: Tally):
@@ -173,8 +156,8 @@ def _read(read: Callable[[int], bytes], name: str, packed: Callable[[], int] | N
     with _damage_named(name):
         while chunk := read(_CHUNK_BYTES):
             unpacked += len(chunk)
-            if packed and unpacked > _RATIO_CHECKED_FROM and unpacked > _RATIO_MAX * max(packed(), 1):
-                raise _bomb(name, unpacked // max(packed(), 1))
+            if packed:
+                archives.refuse_bomb(name, unpacked, packed())
             yield chunk
 
 
@@ -182,15 +165,5 @@ def _read(read: Callable[[int], bytes], name: str, packed: Callable[[], int] | N
 def _damage_named(name: object) -> Iterator[None]:
     try:
         yield
-    except _DAMAGE:
+    except archives.DAMAGE:
         raise DamagedError(f"{name}: the compressed data is cut short or corrupt") from None
-
-
-def _bomb(name: str, ratio: int) -> SourceError:
-    return SourceError(
-        f"{name}: unpacks to {ratio} times its size, no health export does (limit {_RATIO_MAX}); refused"
-    )
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 60 else name[:57] + "...")

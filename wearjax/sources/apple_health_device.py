@@ -7,7 +7,13 @@ are a person's own words: they are compared here and go nowhere else.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Int64
+
+from wearjax.sources import apple_health_scan as scan
 
 Kind = Literal["iphone", "watch", "third-party device", "app without a device", "other Apple device"]
 _FIELDS = (
@@ -16,19 +22,32 @@ _FIELDS = (
 # A field ends at ", " before the next known key: values hold commas themselves ("hardware:iPhone16,1").
 _FIELD = re.compile(rf"(?:^|, )({_FIELDS}):(.*?)(?=, (?:{_FIELDS}):|>?$)", re.DOTALL)
 _DEVICES_MAX = 64  # of one archive; beyond, further ones share the last number
+_SOURCES_MAX = 4096
 _CACHED_MAX = 4096
 
 
-class Device(NamedTuple):
-    """A kind, and a number that tells devices of one kind apart within one archive."""
+class Writer(NamedTuple):
+    """What wrote a record.
+
+    Attributes:
+        kind: of device.
+        device: number that tells devices of one kind apart within one archive.
+        source: number of the source's name.
+    """
 
     kind: Kind
-    number: int
+    device: int
+    source: int
 
 
 def fields(text: str) -> dict[str, str]:
     """Fields of a device text such as `<<HKDevice: 0x1>, name:Apple Watch, hardware:Watch6,2>`."""
-    return dict(_FIELD.findall(text.partition(">")[2] if text.startswith("<") else text))
+    return dict(_FIELD.findall(without_address(text)))
+
+
+def without_address(text: str) -> str:
+    """The device text behind `<<HKDevice: 0x…>`, which names a place in memory and differs on every record."""
+    return text.partition(">")[2] if text.startswith("<") else text
 
 
 def kind_of(device: dict[str, str], source_name: str) -> Kind:
@@ -57,32 +76,66 @@ def _by_name(name: str) -> Kind | None:
     return "iphone" if "iphone" in name else None
 
 
-class DeviceTable(dict[tuple[str, str], Device]):
-    """Maps (device text after the address, source name) to a device; fills itself on first use.
+class WriterTable:
+    """Numbers the writers of one archive.
 
     A device is one hardware under one source name: two phones of one model stay apart, and a record that an
     app copied under its own name cannot add to the phone's.
+
+    Attributes:
+        writers: by number.
     """
 
     def __init__(self):
-        super().__init__()
-        self._numbers: dict[tuple[str, ...], int] = {}
+        self.writers: list[Writer] = []
+        self._number: dict[Writer, int] = {}
+        self._devices: dict[tuple[str, ...], int] = {}
+        self._sources: dict[str, int] = {}
+        self._cached: dict[tuple[bytes, bytes], int] = {}
 
-    def __missing__(self, key: tuple[str, str]) -> Device:
-        text, source_name = key
-        device = fields(text)
+    def number(self, device_text: str, source_name: str) -> int:
+        """The writer of a record with these attributes."""
+        return self._number_of(without_address(device_text), source_name)
+
+    def _number_of(self, behind_address: str, source_name: str) -> int:
+        device = dict(_FIELD.findall(behind_address))
         kind = kind_of(device, source_name)
         identity = (kind, device.get("hardware") or device.get("model", ""), source_name)
-        number = self._numbers.get(identity)
-        if number is None:
-            number = min(len(self._numbers), _DEVICES_MAX - 1)
-            if len(self._numbers) < _DEVICES_MAX:
-                self._numbers[identity] = number
-        if len(self) >= _CACHED_MAX:
-            self.clear()
-        self[key] = found = Device(kind, number)
+        writer = Writer(
+            kind,
+            _numbered(self._devices, identity, _DEVICES_MAX),
+            _numbered(self._sources, source_name, _SOURCES_MAX),
+        )
+        found = self._number.setdefault(writer, len(self.writers))
+        if found == len(self.writers):
+            self.writers.append(writer)
         return found
+
+    def numbers(
+        self, device_texts: Sequence[bytes], source_names: Sequence[bytes]
+    ) -> Int64[np.ndarray, "record"]:
+        """The same for attributes as they are written, with XML's own entities and no bare `>`."""
+        behind = [t.partition(b"&gt;")[2] if t[:4] == b"&lt;" else t for t in device_texts]
+        pairs = list(zip(behind, source_names, strict=True))
+        cached = self._cached
+        try:
+            found = list(map(cached.__getitem__, pairs))
+        except KeyError:
+            for pair in dict.fromkeys(pairs):
+                if pair not in cached:
+                    cached[pair] = self._number_of(*map(scan.unescaped, pair))
+            found = [cached[pair] for pair in pairs]
+        if len(cached) > _CACHED_MAX:
+            cached.clear()
+        return np.array(found, np.int64)
 
     def count(self, kind: str) -> int:
         """Devices of the kind met so far."""
-        return sum(identity[0] == kind for identity in self._numbers)
+        return sum(identity[0] == kind for identity in self._devices)
+
+
+def _numbered(table: dict, key: object, most: int) -> int:
+    """The key's number, given on first sight; beyond `most` keys, further ones share the last."""
+    if key not in table and len(table) >= most:
+        return most - 1
+    return table.setdefault(key, len(table))

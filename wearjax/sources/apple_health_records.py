@@ -1,32 +1,53 @@
-"""Turns the elements of a HealthData document into samples on the minute grid, and counts what it leaves out.
+"""Turns the elements of a HealthData document into rows for the minute grid, and counts what it leaves out.
 
-The parser's handlers only sort attributes by type (`RecordReader`); dates, units, devices and minutes are
-worked out for a few thousand records at once (`apple_health_samples`).
+Two ways lead in: handlers of an XML parser, one element at a time, and whole blocks of plain records. Rows are
+placed in the order of the document and in batches of one size, whichever way they came.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 from xml.parsers import expat
+
+import numpy as np
+from jaxtyping import Int64
 
 from wearjax.errors import SourceError
 from wearjax.sources import apple_health_channels as known
-from wearjax.sources.apple_health_samples import Attributes, SamplePlacer
+from wearjax.sources import apple_health_rows as rows
+from wearjax.sources import apple_health_scan as scan
+from wearjax.sources.apple_health_rows import Rows
+from wearjax.sources.apple_health_samples import SamplePlacer
 from wearjax.sources.tally import Tally
 
 BATCH = 4096
 _DEPTH_MAX = 64
 _TYPES_MAX = 1000
-_RECORD_CHILDREN = frozenset({"HeartRateVariabilityMetadataList"})
+_COUNTED_KINDS = (*known.QUANTITIES, known.SLEEP_TYPE, known.WORKOUT)
+
+Attributes = dict[str, str]
+
+
+class _Taken(NamedTuple):
+    """A record from the parser: how many records of its block came before, and its attributes."""
+
+    place: int
+    attributes: Attributes
+    value: str
 
 
 class RecordReader:
-    """The parser's handlers. Only children of the root count: what a Correlation holds is a repetition.
+    """Takes records. Only children of the root count: what a Correlation holds is a repetition.
 
     Args:
         placer: takes the batches.
         tally: receives the counts, of types and reasons only: no text a person wrote.
         name: of the file, for messages.
+
+    Attributes:
+        depth: how many elements are open.
+        read: records read, by type.
     """
 
     def __init__(self, placer: SamplePlacer, *, tally: Tally, name: str, include_manual: bool = False):
@@ -34,141 +55,191 @@ class RecordReader:
         self._tally = tally
         self._name = name
         self._include_manual = include_manual
-        self._waiting: dict[str, list[Attributes]] = {
-            kind: [] for kind in (*known.QUANTITIES, known.SLEEP_TYPE)
-        }
-        self._workouts: list[Attributes] = []
-        self._last: list[Attributes] | None = None  # where the record went whose metadata may follow
-        self._depth = 0
+        self._taken: dict[str, list[_Taken]] = {kind: [] for kind in _COUNTED_KINDS}
+        self._waiting: dict[str, list[Rows]] = {kind: [] for kind in _COUNTED_KINDS}
+        self._current: Attributes | None = None  # an open element that children may say more of
+        self._by_hand = False
+        self._parts: list[Attributes] = []
+        self._place = 0
+        self.depth = 0
         self.read: Counter[str] = Counter()
-
-    def attach(self, parser: expat.XMLParserType) -> None:
-        """Sets the handlers."""
-        self._parser = parser
-        self._resume()
-
-    def finish(self) -> None:
-        """Places what still waits and completes the tally."""
-        for kind in self._waiting:
-            self._place(kind)
-        self._place_workouts()
-        for kind, count in self.read.items():
-            measure = known.measure(kind)
-            self._tally.read[measure] += count
-            if kind not in self._waiting and kind != "Workout":
-                self._tally.skip(measure, "not one of the channels", count)
 
     @property
     def records(self) -> int:
         """Records read so far."""
-        return self.read.total() + sum(map(len, self._waiting.values()))
+        return self.read.total()
 
-    def _element(self, name: str, attributes: Attributes) -> None:
-        if name == "Record":
-            kind = attributes.get("type", "Record")
-            waiting = self._last = self._waiting.get(kind)
-            if waiting is None:
-                self._count(kind)
-                return
-            if len(waiting) >= BATCH:
-                self._place(kind)
-            waiting.append(attributes)
-        elif name == "MetadataEntry":
-            if attributes.get("key") == "HKWasUserEntered":
-                self._user_entered(attributes)
-        elif name == "Workout":
-            self._enter_workout(attributes)
-        elif name == "ExportDate":
-            self._placer.set_export_time(attributes.get("value", ""))
-        elif name not in ("HealthData", "Me"):
-            if name not in _RECORD_CHILDREN:
-                self._last = None
-                self._count(name)
-            self._enter(self._skipped_child, self._skipped_end)
+    def finish(self) -> None:
+        """Places what still waits and completes the tally."""
+        self.take()
+        for kind in _COUNTED_KINDS:
+            self._place_batches(kind, at_least=1)
+        for kind, count in self.read.items():
+            measure = known.measure(kind)
+            self._tally.read[measure] += count
+            if kind not in _COUNTED_KINDS:
+                self._tally.skip(measure, "not one of the channels", count)
 
-    def _count(self, kind: str) -> None:
-        self.read[kind if kind in self.read or len(self.read) < _TYPES_MAX else "other"] += 1
+    # -- plain records of a block
 
-    def _place(self, kind: str) -> None:
+    def at(self, place: int) -> None:
+        """Tells how many records of the block come before those that the parser meets next."""
+        self._place = place
+
+    def take(self, block: scan.Block | None = None, records: Int64[np.ndarray, "plain"] | None = None) -> None:
+        """Ends a block: takes plain records of it, and those that the parser met meanwhile."""
+        plain = {} if block is None or records is None else self._by_kind(block, records)
+        for kind in _COUNTED_KINDS:
+            if kind in plain or self._taken[kind]:
+                self._waiting[kind].append(self._rows(kind, block, plain.get(kind, _NONE)))
+                self._taken[kind].clear()
+                self._place_batches(kind, at_least=BATCH)
+        self._place = 0
+
+    def _by_kind(
+        self, block: scan.Block, records: Int64[np.ndarray, "plain"]
+    ) -> dict[str, Int64[np.ndarray, "plain"]]:
+        """Counts the records, and returns those of the wanted types."""
+        found = {}
+        texts = block.kinds(records)
+        for text, count in Counter(texts).items():
+            kind = known.KINDS.get(text)
+            self._count(kind or scan.unescaped(text), count)
+            if kind is not None:
+                found[kind] = (
+                    records if count == len(records) else records[[one == text for one in texts]]
+                )
+        return found
+
+    def _rows(self, kind: str, block: scan.Block | None, plain: Int64[np.ndarray, "plain"]) -> Rows:
+        """Rows of both origins in the order of the document."""
+        parsed = self._parsed_rows(kind, self._taken[kind])
+        if block is None or not len(plain):
+            return parsed
+        of_block = rows.read(
+            kind,
+            start=block.dates(scan.START, plain),
+            end=block.dates(scan.END, plain),
+            value=block.column(scan.VALUE, plain, absent=b""),
+            writer=self._placer.writers.numbers(
+                block.column(scan.DEVICE, plain, absent=b""), block.column(scan.NAME, plain, absent=b"")
+            ),
+            unit=self._placer.units.numbers(block.column(scan.UNIT, plain, absent=None)),
+        )
+        if not len(parsed):
+            return of_block
+        places = np.concatenate((plain, [taken.place for taken in self._taken[kind]]))
+        return np.concatenate((of_block, parsed))[np.argsort(places, kind="stable")]
+
+    def _parsed_rows(self, kind: str, taken: list[_Taken]) -> Rows:
+        if not taken:
+            return rows.NO_ROWS
+        attributes = [one.attributes for one in taken]
+        number = self._placer.writers.number
+        return rows.read(
+            kind,
+            start=[a.get("startDate", "").encode() for a in attributes],
+            end=[a.get("endDate", "").encode() for a in attributes],
+            value=[one.value.encode() for one in taken],
+            writer=np.array([number(a.get("device", ""), a.get("sourceName", "")) for a in attributes]),
+            unit=self._placer.units.numbers([a["unit"].encode() if "unit" in a else None for a in attributes]),
+        )
+
+    def _place_batches(self, kind: str, *, at_least: int) -> None:
+        """Places full batches; at the end (`at_least=1`) what is left too."""
         waiting = self._waiting[kind]
-        if not waiting:
+        if sum(map(len, waiting)) < at_least:
             return
-        self.read[kind] += len(waiting)
-        self._placer.place(kind, waiting)
-        waiting.clear()
+        joined = np.concatenate(waiting)
+        last = len(joined) if at_least == 1 else len(joined) // BATCH * BATCH
+        for start in range(0, last, BATCH):
+            self._placer.place(kind, joined[start : start + BATCH])
+        self._waiting[kind] = [joined[last:]]
 
-    def _user_entered(self, attributes: Attributes) -> None:
-        if self._last is not None and attributes.get("value") == "1" and not self._include_manual:
-            record = self._last.pop()  # still there: a batch is placed just before its successor joins
-            self._last = None
-            self.read[record["type"]] += 1
-            self._tally.skip(known.measure(record["type"]), "entered by hand")
+    def _count(self, kind: str, count: int = 1) -> None:
+        self.read[kind if kind in self.read or len(self.read) < _TYPES_MAX else "other"] += count
 
-    # -- elements with children of their own
+    # -- handlers of the parser
 
-    def _enter(self, child, end) -> None:
-        self._depth = 0
-        self._parser.StartElementHandler = child
-        self._parser.EndElementHandler = end
+    def attach(self, parser: expat.XMLParserType) -> None:
+        """Sets the handlers."""
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.StartCdataSectionHandler = self._enter  # a section may stay open between two pieces
+        parser.EndCdataSectionHandler = self._leave
 
-    def _resume(self) -> None:
-        self._parser.StartElementHandler = self._element
-        self._parser.EndElementHandler = None
+    def _enter(self) -> None:
+        self.depth += 1
 
-    def _deeper(self) -> None:
-        self._depth += 1
-        if self._depth > _DEPTH_MAX:
+    def _leave(self) -> None:
+        self.depth -= 1
+
+    def _start(self, name: str, attributes: Attributes) -> None:
+        depth = self.depth
+        self.depth = depth + 1
+        if depth == 1:
+            self._open(name, attributes)
+        elif depth == 2 and self._current is not None:
+            if name == "MetadataEntry":
+                if attributes.get("key") == "HKWasUserEntered":
+                    self._by_hand = attributes.get("value") == "1"
+            elif name == "WorkoutActivity":
+                self._parts.append(attributes)
+        elif depth > _DEPTH_MAX:
             raise SourceError(
                 f"{self._name}: elements nested more than {_DEPTH_MAX} deep; not a health export"
             )
 
-    def _skipped_child(self, name: str, attributes: Attributes) -> None:
-        self._deeper()
+    def _end(self, name: str) -> None:
+        self.depth -= 1
+        if self.depth == 1 and self._current is not None:
+            if name == known.WORKOUT:
+                self._close_workout(self._current)
+            else:
+                self._close_record(self._current)
+            self._current = None
 
-    def _skipped_end(self, name: str) -> None:
-        if self._depth == 0:
-            self._resume()
-        self._depth -= 1
+    def _open(self, name: str, attributes: Attributes) -> None:
+        if name == "Record":
+            kind = attributes.get("type", "Record")
+            if kind not in known.WANTED:
+                self._count(kind)
+                return
+            self._current, self._by_hand = attributes, False
+        elif name == known.WORKOUT:
+            self._current, self._by_hand, self._parts = attributes, False, []
+        elif name == "ExportDate":
+            if self.records or self._place > 0:
+                self._tally.note("a date of export behind records was ignored")
+            else:
+                self._placer.set_export_time(attributes.get("value", ""))
+        elif name != "Me":
+            self._count(name)
 
-    def _enter_workout(self, attributes: Attributes) -> None:
-        self._last = None
-        self._whole, self._parts, self._by_hand = attributes, list[Attributes](), False
-        self._enter(self._workout_child, self._workout_end)
+    def _close_record(self, attributes: Attributes) -> None:
+        kind = attributes["type"]
+        self._count(kind)
+        if self._by_hand and not self._include_manual:
+            self._tally.skip(known.measure(kind), "entered by hand")
+        else:
+            self._taken[kind].append(_Taken(self._place, attributes, attributes.get("value", "")))
 
-    def _workout_child(self, name: str, attributes: Attributes) -> None:
-        self._deeper()
-        if self._depth > 1:
-            return
-        if name == "MetadataEntry" and attributes.get("key") == "HKWasUserEntered":
-            self._by_hand = attributes.get("value") == "1"
-        elif name == "WorkoutActivity" and attributes.get("workoutActivityType") in known.WORKOUT_TYPES:
-            self._parts.append(attributes)
-
-    def _workout_end(self, name: str) -> None:
-        if self._depth == 0:
-            self._resume()
-            self._workout()
-        self._depth -= 1
-
-    def _workout(self) -> None:
+    def _close_workout(self, attributes: Attributes) -> None:
         """Start to end, pauses included; of a session outside the ten types, its parts that are inside."""
-        kind = self._whole.get("workoutActivityType", "")
+        kind = attributes.get("workoutActivityType", "")
+        parts = [a for a in self._parts if a.get("workoutActivityType", "").encode() in known.WORKOUT_TYPES]
         counted = 1
         if self._by_hand and not self._include_manual:
-            self._tally.skip("Workout", "entered by hand")
-        elif kind in known.WORKOUT_TYPES:
-            self._workouts.append(self._whole)
-        elif self._parts:
-            self._workouts += self._parts
-            counted = len(self._parts)
+            self._tally.skip(known.WORKOUT, "entered by hand")
+        elif kind.encode() in known.WORKOUT_TYPES:
+            self._taken[known.WORKOUT].append(_Taken(self._place, attributes, kind))
+        elif parts:
+            counted = len(parts)
+            for part in parts:
+                self._taken[known.WORKOUT].append(_Taken(self._place, part, part["workoutActivityType"]))
         else:
-            self._tally.skip(
-                "Workout", known.measure(kind).removeprefix("HKWorkoutActivityType") or "no type"
-            )
-        self.read["Workout"] += counted
-        if len(self._workouts) >= BATCH:
-            self._place_workouts()
+            self._tally.skip(known.WORKOUT, known.measure(kind) if kind else "no type")
+        self._count(known.WORKOUT, counted)
 
-    def _place_workouts(self) -> None:
-        self._placer.place("Workout", self._workouts)
-        self._workouts.clear()
+
+_NONE = np.zeros(0, np.int64)

@@ -7,14 +7,19 @@ hostile document type never reaches it and no entity can be declared, and it dro
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from xml.parsers import expat
 
 import numpy as np
+from jaxtyping import Bool
 
 from wearjax.errors import SourceError
-from wearjax.sources.apple_health_container import DamagedError
+from wearjax.sources import apple_health_scan as scan
+from wearjax.sources.apple_health_records import RecordReader
+from wearjax.sources.archive import DamagedError
 
 PROLOG_BYTES_MAX = 1 << 20
 TAG_BYTES_MAX = 1 << 20
@@ -65,9 +70,7 @@ class ByteFilter:
             else:
                 pending += chunk
             if len(pending) > TAG_BYTES_MAX:
-                raise SourceError(
-                    f"{self._name}: a tag longer than {TAG_BYTES_MAX >> 20} MiB; not a health export"
-                )
+                raise SourceError(_too_long(self._name))
         if pending:
             yield self._clean(pending)
 
@@ -117,14 +120,106 @@ def _kept_reference(match: re.Match[bytes]) -> bytes:
     return match[0] if allowed else b""
 
 
+def _too_long(name: str) -> str:
+    return f"{name}: a tag longer than {TAG_BYTES_MAX >> 20} MiB; not a health export"
+
+
+class Document:
+    """Reads a cleaned document piece by piece: plain records in blocks, all else by an XML parser.
+
+    Plain records between elements of the root are taken out of the text that the parser gets. They are empty
+    of anything that could reach beyond them, so that the rest is well-formed just where the whole is.
+
+    Args:
+        reader: takes the records.
+        plain: look for plain records; False leaves every element to the parser, to the same days.
+    """
+
+    def __init__(self, reader: RecordReader, *, name: str, plain: bool):
+        self._reader = reader
+        self._name = name
+        self._plain = plain
+        self._parser = expat.ParserCreate("UTF-8")
+        reader.attach(self._parser)
+        self._given = 0  # bytes that the parser got
+        self._between = False  # whether it stands between two children of the root, and not within anything
+        self._waiting = b""  # a plain record whose end the next piece shows
+        self.taken_out = 0
+
+    @property
+    def error_position(self) -> int:
+        """Bytes of the cleaned text before the parser's error."""
+        return self._parser.ErrorByteIndex + self.taken_out
+
+    def read(self, piece: bytes) -> None:
+        """Reads the next piece. ExpatError where the text is not well-formed."""
+        text, self._waiting = self._waiting + piece, b""
+        block = scan.Block(text if self._plain else b"")
+        taken = np.zeros(len(block.cuts), bool)
+        try:
+            self._read(block, text, taken)
+        finally:
+            self._reader.take(block, np.flatnonzero(taken))
+
+    def flush(self) -> None:
+        """Reads what waited for a next piece. ExpatError as in `read`."""
+        text, self._waiting = self._waiting, b""
+        self._give(text)
+        self._reader.take()
+
+    def end(self) -> None:
+        """ExpatError where the document is not complete."""
+        self._parser.Parse(b"", True)
+
+    def _read(self, block: scan.Block, text: bytes, taken: Bool[np.ndarray, "record"]) -> None:
+        cuts, last = block.cuts, len(block.cuts) - 1
+        if last < 0 or cuts[0] > 0:
+            self._reader.at(-1)
+            self._give(text[: cuts[0]] if cuts else text)
+        if last < 0:
+            return
+        others = [*np.flatnonzero(~block.plain[:last]).tolist(), last]
+        i, step = 0, 1
+        while i < last:
+            if self._between:
+                other = others[bisect.bisect_left(others, i)]
+                taken[i:other] = True
+                self.taken_out += cuts[other] - cuts[i]
+                i, step = other, 1
+            if i < last:
+                after = min(i + step, last)
+                self._reader.at(i)
+                self._give(text[cuts[i] : cuts[after]])
+                i, step = after, 2 * step  # few steps through what is long: the parser begins a token anew
+        rest = text[cuts[last] :]
+        if self._between and block.plain[last] and len(rest) <= TAG_BYTES_MAX:
+            self._waiting = rest
+        else:
+            self._reader.at(last)
+            self._give(rest)
+
+    def _give(self, text: bytes) -> None:
+        self._parser.Parse(text, False)
+        self._given += len(text)
+        # All is used up unless the text ends within a tag, a comment, a reference or a character.
+        unused = self._given - self._parser.CurrentByteIndex
+        self._between = self._reader.depth == 1 and unused == 0
+        if unused > TAG_BYTES_MAX:
+            raise SourceError(_too_long(self._name))
+
+
 def parse(
     chunks: Iterator[bytes],
-    attach: Callable[[expat.XMLParserType], None],
+    reader: RecordReader,
     *,
     name: str,
+    plain: bool = True,
     progress: Callable[[], None] = lambda: None,
 ) -> ByteFilter:
-    """Parses the document; `attach` sets the handlers on the parser that will call them.
+    """Reads the document into the reader.
+
+    Args:
+        plain: read plain records in blocks; False leaves every element to the XML parser, to the same days.
 
     Returns:
         The filter, which knows what it dropped.
@@ -134,17 +229,21 @@ def parse(
         SourceError: it refers to an entity, or is no HealthData document.
     """
     cleaned = ByteFilter(chunks, name=name)
-    parser = expat.ParserCreate("UTF-8")
-    attach(parser)
+    document = Document(reader, name=name, plain=plain)
     try:
         for piece in cleaned:
-            parser.Parse(piece, False)
+            document.read(piece)
             progress()
+        document.flush()
+    except DamagedError:
+        with contextlib.suppress(expat.ExpatError):
+            document.flush()
+        raise
     except expat.ExpatError as error:
         if error.code == _AFTER_ROOT:  # the export is complete; another document was glued on
             cleaned.ignored_tail = True
             return cleaned
-        byte = f"{parser.ErrorByteIndex + cleaned.shift + cleaned.dropped:,}"
+        byte = f"{document.error_position + cleaned.shift + cleaned.dropped:,}"
         if error.code in _ENTITY:
             raise SourceError(
                 f"{name}: an entity reference near byte {byte} that is not one of XML's own five; refused"
@@ -152,7 +251,7 @@ def parse(
         reason = expat.errors.messages[error.code]
         raise DamagedError(f"{name}: not well-formed XML near byte {byte} ({reason})") from None
     try:
-        parser.Parse(b"", True)
+        document.end()
     except expat.ExpatError:
         raise DamagedError(
             f"{name}: the XML breaks off at byte {cleaned.position:,}; export or copy it again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -69,8 +70,18 @@ class DailyRecord:
     def between(self, first: int, last: int) -> Float64[np.ndarray, "day metric=16"]:
         """Every calendar day of a closed range; NaN where the record holds nothing."""
         out = np.full((last - first + 1, N_METRICS), np.nan)
-        start, stop = np.searchsorted(self.dates, [first, last + 1])
-        out[self.dates[start:stop] - first] = self.values[start:stop]
+        if len(self.dates):
+            start = int(self.dates[0])
+            low, high = max(first, start), min(last, int(self.dates[-1])) + 1
+            if low < high:
+                out[low - first : high - first] = self._calendar[low - start : high - start]
+        return out
+
+    @functools.cached_property
+    def _calendar(self) -> Float64[np.ndarray, "day metric=16"]:
+        """Every day from the first to the last."""
+        out = np.full((int(self.dates[-1] - self.dates[0]) + 1, N_METRICS), np.nan)
+        out[self.dates - self.dates[0]] = self.values
         return out
 
 

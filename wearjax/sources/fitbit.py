@@ -170,8 +170,12 @@ def _nonwear(grids: dict[str, np.ndarray]) -> np.ndarray:
 
 def _active_energy(kilocalories: Float32[np.ndarray, "minute"]) -> Float32[np.ndarray, "minute"]:
     positive = kilocalories[kilocalories > 0]
-    rest = positive.min() if len(positive) else np.float32(0)
-    return np.maximum(kilocalories - rest, 0) * np.float32(_CALORIES_PER_KILOCALORIE)
+    return above_rest(kilocalories, float(positive.min()) if len(positive) else 0.0)
+
+
+def above_rest(kilocalories: Float32[np.ndarray, "minute"], rest: float) -> Float32[np.ndarray, "minute"]:
+    """An estimate of active energy, in calories: what each minute burns above the participant's lowest minute."""
+    return np.maximum(kilocalories - np.float32(rest), 0) * np.float32(_CALORIES_PER_KILOCALORIE)
 
 
 def _day_values(today: dict[str, np.ndarray], *, energy, fill: bool, asleep: tuple[int, ...]) -> np.ndarray:

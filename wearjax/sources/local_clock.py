@@ -76,6 +76,13 @@ class ZoneClock:
         ]
         return _with_cuts(whole, start, end, cut)
 
+    def instants(self, local: Int64[np.ndarray, "time"]) -> Int64[np.ndarray, "time"]:
+        """Seconds UTC of times of the wall clock: of two the first, and a skipped time by the clock of before."""
+        regime = np.searchsorted(self._changes + self._offsets[:-1], local, side="right")
+        begun = np.concatenate(([np.iinfo(np.int64).min], self._changes))[regime]
+        skipped = local - self._offsets[regime] < begun
+        return local - self._offsets[regime - skipped]
+
     def skipped(self, date: dt.date) -> range:
         """Minutes of the day that the wall clock jumped over; empty on most days."""
         midnight = (date.toordinal() - _EPOCH) * _DAY

@@ -176,6 +176,72 @@ def open_minute_rows(root: str | os.PathLike) -> pa.Table:
     return table
 
 
+class UserDays:
+    """The user-days of a data root as stored (zero-filled), sorted by user and date, read a slice at a time.
+
+    Pickling carries the path only.
+
+    Raises SourceError when the root is incomplete or contradicts its marker.
+    """
+
+    def __init__(self, path: str | os.PathLike, *, version: str | None = None):
+        self.path, self._where = Path(path), str(Path(path) / MINUTE_ROWS)
+        self.marker = read_marker(path, version=version)
+        table = open_minute_rows(path)
+        self._rows = Rows(table, where=self._where)
+        self._users = texts(table, "user_id", where=self._where)
+        self._dates = texts(table, "date", where=self._where, characters=_DATE_CHARACTERS)
+        self._nonwear = nonwear_minutes(table, where=self._where)
+        self._order = np.lexsort((_ranks(self._dates), _ranks(self._users)))
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __reduce__(self):
+        return (UserDays, (self.path,))
+
+    def files(self) -> list[tuple[str, int, int]]:
+        """Name, size and time of the shards: with other files, other days."""
+        found = [(file.name, file.stat()) for file in _shards(self.path / MINUTE_ROWS)]
+        return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in found]
+
+    def slices(self, n_days: int) -> list[tuple[int, int]]:
+        """Cuts the sorted days between users, into slices of at most so many days where no user has more."""
+        users = self._users[self._order]
+        ends = np.append(np.flatnonzero(users[1:] != users[:-1]) + 1, len(users)) if len(users) else []
+        found, start, before = [], 0, 0
+        for end in map(int, ends):
+            if end - start > n_days and before > start:
+                found.append((start, before))
+                start = before
+            before = end
+        return [*found, (start, before)] if before > start else found
+
+    def days(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        tally: Tally,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[Day]:
+        """The days of a slice, each user and date once; `progress` gets (rows done, rows)."""
+        chosen = self._order[start:stop]
+        before = None
+        for done, row in enumerate(chosen):
+            tally.read["user-days"] += 1
+            key = self._users[row], self._dates[row]
+            if key == before:
+                tally.skip("user-days", "second row of the same user and date")
+            else:
+                tally.used["days"] += 1
+                date = _date(key[1], self._where)
+                yield Day(self._rows[int(row)], str(key[0]), date, float(self._nonwear[row]), "openmhc")
+            before = key
+            if progress:
+                progress(done + 1, len(chosen))
+
+
 def read_days(
     path: str | os.PathLike,
     *,
@@ -194,29 +260,17 @@ def read_days(
     Raises:
         SourceError: the root is incomplete or contradicts its marker. ConfigError: an impossible `absent`.
     """
+    check_absent(absent)
+    yield from UserDays(path, version=version).days(tally=tally, progress=progress)
+
+
+def check_absent(absent: str) -> None:
+    """Raises ConfigError for a treatment of missing minutes that the data do not allow."""
     minute_grid.check_absent(absent)
     if absent != "zero-when-recording":
         raise ConfigError(
             f"absent={absent!r}: OpenMHC days are stored zero-filled, what was missing is not known"
         )
-    read_marker(path, version=version)
-    where = str(Path(path) / MINUTE_ROWS)
-    table = open_minute_rows(path)
-    rows, users = Rows(table, where=where), texts(table, "user_id", where=where)
-    dates = texts(table, "date", where=where, characters=_DATE_CHARACTERS)
-    nonwear = nonwear_minutes(table, where=where)
-    before = None
-    for done, row in enumerate(np.lexsort((dates.astype(str), users.astype(str)))):
-        tally.read["user-days"] += 1
-        key = users[row], dates[row]
-        if key == before:
-            tally.skip("user-days", "second row of the same user and date")
-        else:
-            tally.used["days"] += 1
-            yield Day(rows[int(row)], str(key[0]), _date(key[1], where), float(nonwear[row]), "openmhc")
-        before = key
-        if progress:
-            progress(done + 1, len(users))
 
 
 def read_json(file: Path) -> Any:
@@ -227,6 +281,12 @@ def read_json(file: Path) -> Any:
         raise SourceError(f"{file}: not found; expected in an OpenMHC data root") from None
     except (OSError, ValueError) as error:
         raise SourceError(f"{file}: not readable as JSON ({error})") from None
+
+
+def _ranks(words: np.ndarray) -> np.ndarray:
+    """The place of each word among the sorted ones."""
+    place = {word: rank for rank, word in enumerate(sorted(set(words)))}
+    return np.fromiter((place[word] for word in words), np.int32, len(words))
 
 
 def _date(text: str, where: str) -> dt.date:

@@ -32,6 +32,15 @@ class Tally:
         if text not in self.notes:
             self.notes.append(text)
 
+    def add(self, other: Tally) -> None:
+        """Takes up the counts of a part of the same import."""
+        self.read.update(other.read)
+        self.used.update(other.used)
+        self.skipped.update(other.skipped)
+        for text in other.notes:
+            self.note(text)
+        self.partial = self.partial or other.partial
+
     def as_dict(self) -> dict:
         """JSON form, kept in the store's provenance."""
         return {

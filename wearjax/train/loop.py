@@ -18,7 +18,7 @@ from rich.console import Console
 
 from wearjax.batches import loader, placement, source
 from wearjax.errors import CheckpointError
-from wearjax.train import checkpoint, devices, metrics, prepare, progress, run_folder, tasks
+from wearjax.train import checkpoint, devices, metrics, origin, prepare, progress, run_folder, tasks
 from wearjax.train import config as configs
 from wearjax.train import state as states
 from wearjax.train.config import PretrainConfig
@@ -276,7 +276,10 @@ def _write_bundle(run: Run, params: nnx.State, buffers: nnx.State, bundles: Bund
         if path.exists():
             shutil.rmtree(path)  # of an earlier, shorter part of the same run
         model = run.blueprint.model(params, buffers, key=jax.random.key(run.config.seed))
-        bundles.save_bundle(path, kind=run.task.kind, config=run.config.model, model=model, stats=run.stats)
+        bundles.save_bundle(
+            path, kind=run.task.kind, config=run.config.model, model=model, stats=run.stats,
+            origin=origin.of_run(run.out, run.config),
+        )  # fmt: skip
     devices.wait("bundle")
 
 

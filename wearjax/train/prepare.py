@@ -20,7 +20,7 @@ from wearjax.batches import loader, placement
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import ConfigError
 from wearjax.train import config as configs
-from wearjax.train import data, devices, optimizer, run_folder, start, step, strategy
+from wearjax.train import data, devices, optimizer, origin, run_folder, start, step, strategy
 from wearjax.train import state as states
 from wearjax.train.config import PretrainConfig
 from wearjax.train.data import TrainingExamples
@@ -173,7 +173,10 @@ def _statistics(
         "data_dir": str(data_dir),
         "days_digest": digest,
         "train_days": len(days.train),
+        "train_participants": len(set(days.days.participants[days.train])),
         "validation_days": len(days.validation),
+        "validation_participants": len(set(days.days.participants[days.validation])),
+        "provenance": origin.provenance(days.days),
         "examples": examples.name,
         "train_examples": len(examples.train),
         "steps": steps,

@@ -61,6 +61,15 @@ def open_run(out: Path, config: dict[str, Any], *, force: bool) -> dict[str, Any
     return recorded
 
 
+def settings(config: dict[str, Any]) -> dict[str, Any]:
+    """What of a configuration decides the result beside the model: no paths, no way of computing."""
+    left_out = (*_FREE, "data.path", "loop.init_from")
+    return {"seed": config["seed"]} | {
+        section: {name: value for name, value in config[section].items() if f"{section}.{name}" not in left_out}
+        for section in ("data", "optimizer", "loop")
+    }
+
+
 def first_difference(
     before: dict[str, Any], now: dict[str, Any], prefix: str = ""
 ) -> tuple[str, Any, Any] | None:

@@ -22,7 +22,14 @@ class BundleFormat(Protocol):
     is a later station than training."""
 
     def save_bundle(
-        self, path: Path, *, kind: str, config: Any, model: nnx.Module, stats: NormalizationStats
+        self,
+        path: Path,
+        *,
+        kind: str,
+        config: Any,
+        model: nnx.Module,
+        stats: NormalizationStats,
+        origin: dict[str, Any],
     ) -> Any: ...
 
     def load_bundle(self, path: str | os.PathLike) -> Any: ...

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float32, Int32, Int64
 from wearjax.segments import vital_masks
 from wearjax.segments.vital_scaled import ScaledCases
 from wearjax.segments.vital_settings import VitalSettings
+from wearjax.train import vital_steps
 from wearjax.train.vital_steps import Rows, Steps
 
 Channels = Int64[np.ndarray, " kept"]
@@ -24,21 +25,28 @@ class View:
     """What of a case, or of a batch, goes through the model.
 
     Attributes:
-        channels: in the order the model sees them.
+        channels: in the order the model sees them; those that fill up to a width are `ABSENT`, and last.
         scored: which of them count.
     """
 
     channels: Int32[np.ndarray, " k"]
     scored: Bool[np.ndarray, " k"]
 
+    @property
+    def kept(self) -> int:
+        """How many channels are there."""
+        return int((self.channels >= 0).sum())
+
 
 def view(kept: Channels, n_channels: int, n_targets: int, *, mixes: bool, n_last: int | None = None) -> View:
     """The view of some kept channels.
 
     A model that treats every channel alone is given all targets whatever was kept: the others cannot change a
-    forecast, and the shape stays the same from batch to batch.
+    forecast, and the shape stays the same from batch to batch. One that mixes them is given the kept ones, filled up
+    to half of all channels or to all: two shapes to compile, whatever is drawn.
 
     Args:
+        kept: channels, in the order in which the model processes them.
         mixes: whether channels of the model see each other.
         n_last: score only so many of the last targets.
     """
@@ -47,7 +55,10 @@ def view(kept: Channels, n_channels: int, n_targets: int, *, mixes: bool, n_last
     counts = (seen >= n_covariates) & np.isin(seen, kept)
     if n_last is not None:
         counts &= vital_masks.scored(n_channels, n_last)[seen]
-    return View(np.asarray(seen, np.int32), counts)
+    half = -(-n_channels // 2)
+    missing = (half if len(seen) <= half else n_channels) - len(seen) if mixes else 0
+    filled = np.pad(np.asarray(seen, np.int32), (0, missing), constant_values=vital_steps.ABSENT)
+    return View(filled, np.pad(counts, (0, missing)))
 
 
 def case_views(
@@ -80,14 +91,14 @@ def validation_loss(
     """Mean over cases of their masked squared error; NaN where no case has an observed target.
 
     The last windows of a case that fill no batch are left out, as in the released code. Windows of several cases
-    share a batch; batches are of one size for every number of channels.
+    share a batch if they keep as many channels; batches are of one size.
     """
     ends, case = cases.window_ends(steps.horizon)
     used = _whole_batches(cases.windows_of(steps.horizon), batch_size)
-    widths = np.array([len(each.channels) for each in views])
+    kept = np.array([each.kept for each in views])
     found = []
-    for width in np.unique(widths):
-        members = np.flatnonzero(widths == width).tolist()
+    for number in np.unique(kept):
+        members = np.flatnonzero(kept == number).tolist()
         windows = np.flatnonzero(used & np.isin(case, members))
         place = np.zeros(len(cases), np.int64)
         place[members] = np.arange(len(members))

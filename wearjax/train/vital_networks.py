@@ -25,7 +25,8 @@ class Network:
     Attributes:
         kind: its name.
         build: makes the module from random streams.
-        call: `call(module, x, key)` forecasts (B, T, k) from (B, L, k); key None in evaluation.
+        call: `call(module, x, key)` forecasts (B, T, k) from (B, L, k); key None in evaluation. A model that mixes
+            channels takes a fourth argument: only the first so many channels are there, the rest are zeros.
         mixes: whether channels see each other.
         flexible: whether it takes any number of channels.
         permutes: trained on permuted channels; `order(costs, kept)` is then their order in evaluation.
@@ -35,7 +36,7 @@ class Network:
 
     kind: str
     build: Callable[[nnx.Rngs], nnx.Module]
-    call: Callable[[nnx.Module, Float[Array, "B L k"], Array | None], Float[Array, "B T k"]]
+    call: Callable[..., Float[Array, "B T k"]]
     mixes: bool
     flexible: bool = True
     permutes: bool = False

@@ -1,7 +1,8 @@
 """The compiled parts of VitalBench training: windows cut on the device, several steps a call, forecasts of a batch.
 
 All scaled rows of a split lie on the device once, and a window is a slice of them, taken inside the step by the row it
-ends at. Which channels a model sees and which count is data, not shape; only their number is compiled in.
+ends at. Which channels a model sees and which count is data, not shape; only the width they are filled up to is
+compiled in. How many steps a call makes is data too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from jaxtyping import Array, Bool, Float, Int, Int32
 
 from wearjax.objectives import vital_forecast
 from wearjax.segments.vital_scaled import ScaledCases
+
+
+ABSENT = -1  # in place of a channel: fills a row of channels up
 
 
 class Rows(NamedTuple):
@@ -49,7 +53,8 @@ def _slices(array: Float[Array, "row K"], first: Int[Array, "B"], length: int) -
 
 
 def _columns(block: Array, columns: Int[Array, "..."]) -> Array:
-    """Columns of (B, T, C): the same for all samples, or (B, k)."""
+    """Columns of (B, T, C): the same for all samples, or (B, k); the first one for `ABSENT`."""
+    columns = jnp.maximum(columns, 0)
     if columns.ndim == 1:
         return jnp.take(block, columns, axis=2)
     return jnp.take_along_axis(block, columns[:, None, :], axis=2)
@@ -58,10 +63,11 @@ def _columns(block: Array, columns: Int[Array, "..."]) -> Array:
 def inputs(
     rows: Rows, ends: Int[Array, "B"], channels: Int[Array, "..."], context: int
 ) -> Float[Array, "B L k"]:
-    """What the model sees of windows: the given channels (k,) or (B, k), zeros before the case began."""
+    """What the model sees of windows: the given channels (k,) or (B, k), zeros before the case began and for `ABSENT`."""
     x = _columns(_slices(rows.values, ends, context), channels)
     began = ends[:, None] + jnp.arange(1 - context, 1) >= rows.starts[ends][:, None]
-    return jnp.where(began[..., None], x, 0.0)
+    there = (channels >= 0)[None, None] if channels.ndim == 1 else (channels >= 0)[:, None]
+    return jnp.where(began[..., None] & there, x, 0.0)
 
 
 def futures(
@@ -76,9 +82,13 @@ def futures(
     return y, observed & (counts[None, None] if counts.ndim == 1 else counts[:, None])
 
 
-def permutations(key: Array, count: int, n: int) -> Int[Array, "count n"]:
-    """Random orders of n: the rank of each of n random words. Few are compared faster than a sort compiles."""
-    words, place = jax.random.bits(key, (count, n)), jnp.arange(n)
+def permutations(key: Array, count: int, n: int, kept: Int[Array, ""] | int) -> Int[Array, "count n"]:
+    """Random orders of the first `kept` of n, the rest behind them as they stand.
+
+    A rank is that of a random word: few are compared faster than a sort compiles.
+    """
+    place = jnp.arange(n)
+    words = jnp.where(place < kept, jax.random.bits(key, (count, n)), jnp.uint32(0xFFFFFFFF))
     mine, other = words[:, :, None], words[:, None, :]
     return ((other < mine) | ((other == mine) & (place < place[:, None]))).sum(axis=2)
 
@@ -98,10 +108,12 @@ class Steps:
 
     Attributes:
         graph: of the module, as `nnx.split` gives it.
-        call: `call(module, x, key)` forecasts every channel of x; without a key in evaluation.
+        call: `call(module, x, key)` forecasts every channel of x; without a key in evaluation. With a fourth
+            argument, only the first so many channels are there.
         reduction: of the loss.
         permute: every sample's channels in an order of their own, whose cost is kept (MambaTS).
         faithful_costs: credit the costs as the released code does.
+        filled_up: channels may be `ABSENT`, the last ones, the same number in all samples of a batch.
     """
 
     graph: nnx.GraphDef
@@ -111,6 +123,7 @@ class Steps:
     reduction: str
     permute: bool = False
     faithful_costs: bool = False
+    filled_up: bool = False
 
     @functools.cached_property
     def train(self) -> Callable[..., Any]:
@@ -137,29 +150,35 @@ class Steps:
         ends: Int[Array, "S B"],
         channels: Int[Array, "S k"],
         scored: Bool[Array, "S k"],
+        count: Int32[Array, ""],
         rate: Float[Array, ""],
         key: Array,
     ) -> tuple[TrainState, tuple[Float[Array, "S"], Float[Array, "S"]]]:
-        """S steps; returns the loss of each and its number of observed entries."""
+        """The first `count` of S steps; returns the loss of each and its number of observed entries."""
+        batches = (ends, channels, scored)
 
-        def one(state, batch):
-            return self._step(state, rows, batch, rate, jax.random.fold_in(key, state.step))
+        def one(i, carry):
+            state, sums = carry
+            batch = jax.tree.map(lambda array: array[i], batches)
+            state, found = self._step(state, rows, batch, rate, jax.random.fold_in(key, state.step))
+            return state, jax.tree.map(lambda all_, value: all_.at[i].set(value), sums, found)
 
-        return jax.lax.scan(one, state, (ends, channels, scored))
+        nothing = jnp.zeros(len(ends), jnp.float32)
+        return jax.lax.fori_loop(0, count, one, (state, (nothing, nothing)))
 
     def _step(self, state, rows, batch, rate, key):
         ends, channels, scored = batch
         model_key, order_key = jax.random.split(key)
         n_scored = scored.sum().astype(jnp.float32)
         if self.permute:
-            order = permutations(order_key, len(ends), len(channels))
+            order = permutations(order_key, len(ends), len(channels), (channels >= 0).sum())
             channels, scored = channels[order], scored[order]
         x = inputs(rows, ends, channels, self.context)
         y, counts = futures(rows, ends, channels, scored, self.horizon)
         per_sample = self.horizon * n_scored
 
         def loss(params):
-            found = self.call(nnx.merge(self.graph, params), x, model_key)
+            found = self._forecasts(params, x, channels, model_key)
             value = vital_forecast.masked_mse(
                 found, y, counts, reduction=self.reduction, entries=len(ends) * per_sample
             )
@@ -176,7 +195,13 @@ class Steps:
 
     def _forecast(self, params, rows: Rows, ends: Int[Array, "B"], channels: Int[Array, "..."]):
         """Forecasts (B, T, k) of the given channels, in their order."""
-        return self.call(nnx.merge(self.graph, params), inputs(rows, ends, channels, self.context), None)
+        return self._forecasts(params, inputs(rows, ends, channels, self.context), channels, None)
+
+    def _forecasts(self, params, x: Float[Array, "B L k"], channels: Int[Array, "..."], key: Array | None):
+        module = nnx.merge(self.graph, params)
+        if not self.filled_up:
+            return self.call(module, x, key)
+        return self.call(module, x, key, (channels >= 0).sum(axis=-1).reshape(-1)[0])
 
     def _errors(self, params, rows: Rows, ends, channels, scored):
         """Squared error and observed entries of each window; `channels` and `scored` are (B, k)."""

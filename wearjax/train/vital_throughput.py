@@ -97,7 +97,7 @@ def compile_step(
     def advance():
         nonlocal state
         state, sums = model.steps.train(
-            state, rows, ends, channels[None].astype(np.int32), scored[None], rate, key
+            state, rows, ends, channels[None].astype(np.int32), scored[None], np.int32(1), rate, key
         )
         return sums
 

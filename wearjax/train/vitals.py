@@ -90,6 +90,7 @@ class VitalModel:
         self.steps = vital_steps.Steps(
             graph, network.call, training.context, training.horizon, reduction,
             permute=network.permutes, faithful_costs=settings.faithful_vpt,
+            filled_up=training.incomplete and network.mixes,
         )  # fmt: skip
         self.costs: OrderCosts | None = None
         self.history: list[dict[str, float]] = []
@@ -271,29 +272,36 @@ class _Epochs:
         views = self._views(epoch)
         order = np.random.default_rng([self.training.settings.seed, epoch]).permutation(len(self.ends))
         ends = self.ends[order[: self.per_epoch * self.size]].reshape(self.per_epoch, self.size)
-        uniform = len({len(each.channels) for each in views}) == 1 and not self._varying
-        chunk = min(self.training.steps_per_call, self.per_epoch) if uniform else 1
-        rate, found, done = jnp.float32(self.training.rate(epoch)), [], 0
-        while done < self.per_epoch:
-            take = (
-                chunk if done + chunk <= self.per_epoch else 1
-            )  # two shapes at most, whatever the epoch's length
-            part = slice(done, done + take)
-            channels = np.stack([each.channels for each in views[part]])
-            scored = np.stack([each.scored for each in views[part]])
-            state, sums = self.model.steps.train(
-                state, self.rows, ends[part], channels, scored, rate, self.key
+        rate, found = jnp.float32(self.training.rate(epoch)), []
+        for part in self._calls([len(each.channels) for each in views]):
+            place = np.minimum(np.arange(part.start, part.start + self._most), part.stop - 1)
+            channels, scored = (
+                np.stack([getattr(views[i], name) for i in place]) for name in ("channels", "scored")
             )
-            found.append(sums)
-            done += take
+            count = part.stop - part.start
+            state, sums = self.model.steps.train(
+                state, self.rows, ends[place], channels, scored, np.int32(count), rate, self.key
+            )
+            found.append((count, sums))
             if self.progress:
-                self.progress((epoch - 1) * self.per_epoch + done, self.training.epochs * self.per_epoch)
-        losses, observed = (np.concatenate(parts) for parts in zip(*jax.device_get(found), strict=True))
+                self.progress((epoch - 1) * self.per_epoch + part.stop, self.training.epochs * self.per_epoch)
+        losses, observed = (
+            np.concatenate([sums[i][:count] for count, sums in jax.device_get(found)]) for i in range(2)
+        )
         return state, losses, observed
 
     @property
-    def _varying(self) -> bool:
-        return self.training.incomplete and self.model.network.mixes
+    def _most(self) -> int:
+        """Steps that a call has room for."""
+        return min(self.training.steps_per_call, self.per_epoch)
+
+    def _calls(self, widths: list[int]) -> Iterator[slice]:
+        """The steps of an epoch as calls: neighbours of one width, up to `_most`."""
+        start = 0
+        for stop in range(1, len(widths) + 1):
+            if stop == len(widths) or stop - start == self._most or widths[stop] != widths[start]:
+                yield slice(start, stop)
+                start = stop
 
     def _views(self, epoch: int) -> list[View]:
         """Channels of every batch of an epoch."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from wearjax import __version__
+from wearjax import engine as engines
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import forecasting_results, imputation_unfinished
 from wearjax.benchmarks.openmhc.forecasting_cases import Cases
@@ -24,6 +25,7 @@ from wearjax.benchmarks.openmhc.forecasting_run import Run
 from wearjax.benchmarks.openmhc.forecasting_scores import BASELINE
 from wearjax.benchmarks.openmhc.forecasting_unfinished import Unfinished
 from wearjax.days import labels, splits
+from wearjax.engine import Engine
 from wearjax.errors import ConfigError, MethodError
 from wearjax.predict import protocols
 from wearjax.predict.forecasters.seasonal_naive import SeasonalNaive
@@ -48,6 +50,8 @@ def evaluate_forecasting(
     output_dir: str | os.PathLike | None = None,
     bootstrap: int = 1000,
     seed: int = 42,
+    engine: str | Engine | None = None,
+    jobs: int | None = None,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ForecastingResults:
@@ -71,6 +75,8 @@ def evaluate_forecasting(
             there; the same call goes on from it, and methods may be added.
         bootstrap: draws for the intervals; 0 for none.
         seed: of the bootstrap, of the example windows, and of the time points where they are drawn.
+        engine, jobs: where participants are worked on, see `wearjax.engine.Engine`; scores do not depend on it. Trained
+            models run in this process only.
         force: replace results in `output_dir`, and start over what is unfinished there.
         progress: called with (forecasts done, forecasts), a forecast being one window of one method.
 
@@ -85,6 +91,8 @@ def evaluate_forecasting(
     split = _checked(
         split, horizon, start_hour, least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0)}
     )
+    if engine is not None or jobs is not None:
+        protocols.check_elsewhere(methods)
     result_files.check_folder(output_dir)
     folder = None if output_dir is None else Path(output_dir)
     if folder is not None:
@@ -103,7 +111,8 @@ def evaluate_forecasting(
     unfinished = None
     if folder is not None:
         unfinished = Unfinished(folder, {"wearjax": __version__, **settings, "data": cases.digest()})
-    run.all_participants(progress or (lambda done, total: None), unfinished)
+    with engines.opened(engine, jobs) as where:
+        run.all_participants(progress or (lambda done, total: None), unfinished, where)
     results = forecasting_results.score_forecasts(
         run.table.finish(run.scale, tuple(methods)),
         method_names=given,

@@ -120,6 +120,12 @@ class ErrorTable:
         self._records: dict[str, dict[str, np.ndarray]] = {}
         self._windows: dict[str, int] = {}
 
+    def merge(self, other: ErrorTable) -> None:
+        """Takes up the participants of another table."""
+        for method, found in other._records.items():
+            self._records.setdefault(method, {}).update(found)
+        self._windows.update(other._windows)
+
     def add(self, method: str, forecasts: ParticipantForecasts) -> None:
         """Scores one participant's windows.
 

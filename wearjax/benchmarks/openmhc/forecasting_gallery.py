@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 from collections.abc import Mapping, Sequence
 
@@ -65,6 +66,18 @@ class Gallery:
             point, None if forecasts.quantiles is None else forecasts.quantiles[row], forecasts.levels
         )
         self._forecasts.setdefault(method, {})[forecasts.participant] = np.stack([point, low, high])
+
+    def part(self) -> Gallery:
+        """An empty gallery of the same choice, for some of the participants."""
+        part = copy.copy(self)
+        part._seen, part._forecasts = {}, {}
+        return part
+
+    def merge(self, other: Gallery) -> None:
+        """Takes up the windows of a part."""
+        self._seen.update(other._seen)
+        for method, found in other._forecasts.items():
+            self._forecasts.setdefault(method, {}).update(found)
 
     def record(self, method: str) -> pa.Table:
         """The windows of one method, to go on with later."""

@@ -7,24 +7,22 @@ interrupted evaluation goes on with those that are not.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float32, Int64
 
-from wearjax.benchmarks.openmhc.forecasting_cases import Cases, Windows
-from wearjax.benchmarks.openmhc.forecasting_errors import ErrorTable, ParticipantForecasts
+from wearjax.benchmarks.openmhc.forecasting_cases import Cases
+from wearjax.benchmarks.openmhc.forecasting_errors import ErrorTable
 from wearjax.benchmarks.openmhc.forecasting_gallery import Gallery
+from wearjax.benchmarks.openmhc.forecasting_participant import Found, Task, Worker, work
 from wearjax.benchmarks.openmhc.forecasting_scale import SeasonalScale
 from wearjax.benchmarks.openmhc.forecasting_unfinished import GALLERY, SCALE, Unfinished
+from wearjax.engine import Engine
 from wearjax.errors import ConfigError
 from wearjax.predict import forecaster
-from wearjax.predict.forecaster import Forecast
-from wearjax.predict.forecasters.seasonal_naive import SeasonalNaive
 from wearjax.train.interrupt import Interrupts
 
 # How closely a method without settings must repeat its first answer to go on with an unfinished evaluation.
@@ -56,15 +54,16 @@ class Run:
         self.gallery = Gallery(n_windows, horizon=cases.horizon, seed=gallery_seed)
         self.seconds = dict.fromkeys(methods, 0.0)
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in methods}
-        self._naive = SeasonalNaive()
+        self._worker = Worker(methods, cases, self.gallery.part())
         self._complete: dict[str, set[str]] = {name: set() for name in (SCALE, *methods)}
         self._saved: dict[str, set[str]] = {name: set() for name in (SCALE, *methods)}
         self._first_answer: dict[str, np.ndarray] = {}
-        self._done = 0
         for name, method in self.methods.items():
             forecaster.check_horizon(method, cases.horizon, name=name)
 
-    def all_participants(self, told: Progressed, unfinished: Unfinished | None = None) -> None:
+    def all_participants(
+        self, told: Progressed, unfinished: Unfinished | None = None, engine: Engine | None = None
+    ) -> None:
         """Forecasts whatever is not found in `unfinished`.
 
         Args:
@@ -72,14 +71,28 @@ class Run:
 
         Raises:
             KeyboardInterrupt: on Ctrl-C or SIGTERM, after what is complete was written.
-            ConfigError: a method of that name was another before. MethodError: a method broke its contract.
+            ConfigError: a method of that name was another before, or the engine failed. MethodError: a method broke
+                its contract.
         """
         if unfinished is not None:
             self._restore(unfinished)
+        tasks = [task for participant in self.cases.participants if (task := self._task(participant))]
+        total = self.cases.n_windows * len(self.methods)
+        done = total - sum(self.cases.n_windows_of(task.participant) * len(task.methods) for task in tasks)
+        told(done, total)
         with Interrupts() as interrupts:
+
+            def check() -> None:
+                if interrupts.requested:
+                    raise KeyboardInterrupt
+
+            self._worker.check = check
             try:
-                for participant in self.cases.participants:
-                    self._one_participant(participant, told, interrupts)
+                for found in (engine or Engine()).map(work, tasks, shared=self._worker):
+                    self._keep(found)
+                    done += self.cases.n_windows_of(found.task.participant) * len(found.task.methods)
+                    told(done, total)
+                    check()
                     if unfinished is not None and unfinished.is_due():
                         self._save(unfinished)
             except BaseException:
@@ -87,86 +100,24 @@ class Run:
                     self._save(unfinished)
                 raise
 
-    def _one_participant(self, participant: str, told: Progressed, interrupts: Interrupts) -> None:
-        pending = [name for name in self.methods if participant not in self._complete[name]]
-        n_windows, total = self.cases.n_windows_of(participant), self.cases.n_windows * len(self.methods)
-        self._done += n_windows * (len(self.methods) - len(pending))
+    def _task(self, participant: str) -> Task | None:
+        pending = tuple(name for name in self.methods if participant not in self._complete[name])
         if not pending and participant in self._complete[SCALE]:
-            return told(self._done, total)
-        windows = self.cases.windows(participant)
-        self.scale.add(participant, windows.values, windows.origins.tolist(), self.cases.horizon)
+            return None
+        return Task(participant, pending)
+
+    def _keep(self, found: Found) -> None:
+        participant = found.task.participant
+        self.scale.merge(found.scale)
+        self.table.merge(found.table)
+        self.gallery.merge(found.gallery)
         self._complete[SCALE].add(participant)
-        for name in pending:
-            found = self._forecasts(name, windows, interrupts)
-            self.table.add(name, found)
-            self.gallery.keep(name, found, windows.values, windows.first_day)
+        for name in found.task.methods:
+            self.seconds[name] += found.seconds[name]
+            self.counts[name].update(found.counts[name])
+            if participant == self.cases.participants[0]:
+                self._first_answer[name] = found.first_answer[name]
             self._complete[name].add(participant)
-            self._done += n_windows
-            told(self._done, total)
-        return None
-
-    def _forecasts(self, name: str, windows: Windows, interrupts: Interrupts) -> ParticipantForecasts:
-        """One method's forecasts of one participant, without gaps."""
-        method = self.methods[name]
-        before = Counter(getattr(method, "counts", None) or {})
-        start = time.perf_counter()
-        found = self._ask(name, windows, interrupts)
-        forecaster.reset(method, name=name)
-        seconds = time.perf_counter() - start
-        if windows.participant == self.cases.participants[0]:
-            self._first_answer[name] = found[0].point
-        point, quantiles = forecaster.stack(found)
-        point, substituted = self._substitute(point, windows)
-        forecasts = ParticipantForecasts(
-            participant=windows.participant,
-            origins=windows.origins,
-            target=windows.targets(),
-            point=point,
-            quantiles=quantiles,
-            levels=forecaster.levels_of(found),
-            substituted=substituted,
-        )
-        now = Counter(getattr(method, "counts", None) or {})
-        self.seconds[name] += seconds
-        self.counts[name].update({key: n - before[key] for key, n in now.items()})
-        return forecasts
-
-    def _ask(self, name: str, windows: Windows, interrupts: Interrupts) -> list[Forecast]:
-        method, days = self.methods[name], windows.days.tolist()
-        where = f"participant {windows.participant}"
-        if callable(getattr(method, "predict_batch", None)):
-            found = forecaster.call_predict_batch(
-                method, windows.histories, windows.horizon, index_days=days, participant=windows.participant,
-                origin_date=windows.origin_dates, name=name, where=where,
-            )  # fmt: skip
-            if interrupts.requested:
-                raise KeyboardInterrupt
-            return found
-        found = []
-        for window, (day, date) in enumerate(zip(days, windows.origin_dates, strict=True)):
-            # An array of its own, so that a method which writes into it harms only itself.
-            history = windows.history(window).copy()
-            one = forecaster.call_predict(
-                method, history, windows.horizon, index_days=day, participant=windows.participant,
-                origin_date=date, name=name, where=f"{where}, day {day}",
-            )  # fmt: skip
-            found.append(one)
-            if interrupts.requested:
-                raise KeyboardInterrupt
-        return found
-
-    def _substitute(
-        self, point: Float32[np.ndarray, "window channel=19 horizon"], windows: Windows
-    ) -> tuple[Float32[np.ndarray, "window channel=19 horizon"], Int64[np.ndarray, "channel=19"]]:
-        """Seasonal naive from the same history wherever a method gave no number, and how often (by channel)."""
-        open_cells = ~np.isfinite(point)
-        rows = np.flatnonzero(open_cells.any(axis=(1, 2)))
-        if not len(rows):
-            return point, np.zeros(point.shape[1], np.int64)
-        naive = self._naive.points([windows.history(int(row)) for row in rows], windows.horizon)
-        filled = point.copy()
-        filled[rows] = np.where(open_cells[rows], naive, point[rows])
-        return filled, open_cells.sum(axis=(0, 2), dtype=np.int64)
 
     def _save(self, unfinished: Unfinished) -> None:
         """Writes the participants that became complete since the last time; the scale comes first."""
@@ -212,7 +163,7 @@ class Run:
         if before is None or getattr(self.methods[name], "settings", None) is not None:
             return
         windows = self.cases.windows(self.cases.participants[0]).first()
-        now = self._ask(name, windows, Interrupts())[0].point.ravel()
+        now = self._worker.ask(name, windows)[0].point.ravel()
         forecaster.reset(self.methods[name], name=name)
         finite = np.isfinite(before)
         scale = float(np.max(np.abs(before), initial=0.0, where=finite))

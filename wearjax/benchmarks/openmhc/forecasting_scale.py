@@ -47,6 +47,10 @@ class SeasonalScale:
         sums = [np.bincount(bins, weights, size) for weights in (step[finite], None)]
         self._sums[participant] = np.array(sums, np.float64).reshape(2, N_CHANNELS, HOURS_PER_DAY)
 
+    def merge(self, other: SeasonalScale) -> None:
+        """Takes up the participants of another."""
+        self._sums.update(other._sums)
+
     def hourly(self) -> Float64[np.ndarray, "channel=19 hour=24"]:
         """By hour of day; NaN where it is zero or nothing was measured."""
         return _positive(*self._total())

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from wearjax import __version__
+from wearjax import engine as engines
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import imputation_scores, imputation_unfinished
 from wearjax.benchmarks.openmhc.imputation_cases import Cases, Masks
@@ -30,6 +31,7 @@ from wearjax.benchmarks.openmhc.imputation_tasks import BASELINE
 from wearjax.days import labels, splits
 from wearjax.days.open import open_days
 from wearjax.days.store import Days
+from wearjax.engine import Engine
 from wearjax.errors import ConfigError, MethodError, did_you_mean
 from wearjax.predict import protocols
 from wearjax.predict.imputers import fallback, statistical
@@ -55,6 +57,8 @@ def evaluate_imputation(
     mask_seed: int = mask_cache.MASK_SEED,
     batch_days: int = 256,
     gallery_days: int = 2,
+    engine: str | Engine | None = None,
+    jobs: int | None = None,
     force: bool = False,
 ) -> ImputationResults:
     """Evaluates one imputer, or several on the same masked days.
@@ -78,6 +82,8 @@ def evaluate_imputation(
         batch_days: most days in a call of a method; a method with `requires_user_grouped_batches` gets whole
             participants instead.
         gallery_days: example days kept per scenario.
+        engine, jobs: where groups of participants are worked on, see `wearjax.engine.Engine`; scores do not depend on
+            it. Trained models and PyPOTS run in this process only.
         force: replace results in `output_dir`, and start over what is unfinished there.
 
     Raises:
@@ -93,6 +99,8 @@ def evaluate_imputation(
         n_days=n_days,
         least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0), "batch_days": (batch_days, 1)},
     )
+    if engine is not None or jobs is not None:
+        protocols.check_elsewhere(methods)
     result_files.check_folder(output_dir)
     if output_dir is not None:
         imputation_unfinished.prepare(Path(output_dir), force=force)
@@ -127,8 +135,8 @@ def evaluate_imputation(
             {**settings, "people": people}, days, indices, np.array(train, int)
         )
         unfinished = imputation_unfinished.Unfinished(Path(output_dir), key)
-    with _progress(cases.n_evaluated) as advance:
-        run.all_groups(advance, unfinished)
+    with engines.opened(engine, jobs) as where, _progress(cases.n_evaluated) as advance:
+        run.all_groups(advance, unfinished, where)
     results = _results(run, given, config, _days_left_out(days, members, split, cases))
     if output_dir is not None and unfinished is not None:
         results.save(output_dir)

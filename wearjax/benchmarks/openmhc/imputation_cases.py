@@ -135,6 +135,12 @@ class Cases:
             yield [rows] if whole_participants else [rows[i : i + most] for i in range(0, len(rows), most)]
             begin = end
 
+    def people_of(self, group: Sequence[np.ndarray]) -> slice:
+        """Positions of the participants of a group."""
+        rows = np.concatenate(group)
+        owners = self.participant_of[seven_days.first_positions(self._windows[rows])]
+        return slice(int(owners.min()), int(owners.max()) + 1)
+
     def count_days(self, rows: np.ndarray) -> int:
         """Days in some windows."""
         return int(np.count_nonzero(self._windows[rows] != seven_days.PADDING))

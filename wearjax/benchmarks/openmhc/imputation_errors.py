@@ -246,6 +246,14 @@ class ErrorCollector:
         for name, array in self._arrays(method).items():
             array[...] = record[name]
 
+    def merge(self, method: str, record: Mapping[str, np.ndarray], people: slice) -> None:
+        """Takes up the record of another collector of the same tasks, for some of the participants."""
+        for name, array in self._arrays(method).items():
+            if name in ("masked", "overflows"):
+                array += record[name]
+            else:
+                array[..., people] = record[name]
+
     def table(self) -> ErrorTable:
         """The errors collected so far."""
         groups = {name: SubgroupErrors(v, self._subgroups[name]) for name, v in self._attributes.items()}

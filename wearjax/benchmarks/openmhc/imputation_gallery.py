@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,13 +25,35 @@ class Gallery:
         draws = np.random.default_rng(seed)
         self._priority = {s: draws.random(len(cases.indices)) for s in scenarios}
         self._kept: dict[str, dict[int, dict[str, np.ndarray]]] = {s: {} for s in scenarios}
+        self._bounds: Mapping[str, float] = {}
+
+    def part(self, bounds: Mapping[str, float]) -> Gallery:
+        """An empty gallery of the same choice, for some of the days; days beyond the bounds are not kept."""
+        part = copy.copy(self)
+        part._kept, part._bounds = {s: {} for s in self._kept}, bounds
+        return part
+
+    def bounds(self) -> dict[str, float]:
+        """By scenario that is full, the priority beyond which a day has no chance any more."""
+        return {
+            s: max(self._priority[s][p] for p in kept)
+            for s, kept in self._kept.items()
+            if len(kept) == self._per_scenario > 0
+        }
+
+    def trim(self) -> None:
+        """Drops what restored days have pushed out."""
+        for scenario in self._kept:
+            self.offered(scenario, np.zeros(0, np.int64))
 
     def offered(self, scenario: str, positions: Int64[np.ndarray, " day"]) -> list[tuple[int, int]]:
         """Row and position of the offered days that belong to the gallery as known so far."""
         priority, kept = self._priority[scenario], self._kept[scenario]
-        chosen = sorted({*kept, *positions.tolist()}, key=lambda position: priority[position])[
-            : self._per_scenario
-        ]
+        if scenario in self._bounds:
+            positions = np.where(priority[positions] <= self._bounds[scenario], positions, -1)
+        chosen = sorted(
+            {*kept, *positions[positions >= 0].tolist()}, key=lambda position: priority[position]
+        )[: self._per_scenario]
         for position in set(kept) - set(chosen):
             del kept[position]
         row_of = {position: row for row, position in enumerate(positions.tolist())}

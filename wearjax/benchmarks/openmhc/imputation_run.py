@@ -6,50 +6,23 @@ evaluation goes on where each of its methods stopped.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from wearjax import channels
-from wearjax.benchmarks.openmhc import imputation_errors
-from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES, Batch, Cases, Masks
-from wearjax.benchmarks.openmhc.imputation_errors import DayPairs, ErrorCollector, HiddenCells
+from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES, Cases, Masks
+from wearjax.benchmarks.openmhc.imputation_errors import ErrorCollector
 from wearjax.benchmarks.openmhc.imputation_gallery import Gallery
+from wearjax.benchmarks.openmhc.imputation_group import Counts, Found, Task, Worker, work
 from wearjax.benchmarks.openmhc.imputation_unfinished import Unfinished
+from wearjax.engine import Engine
 from wearjax.errors import ConfigError
-from wearjax.predict import protocols
 from wearjax.predict.imputers import fallback
-from wearjax.segments import seven_days
 from wearjax.train.interrupt import Interrupts
 
 # How closely a method must repeat its first answer to go on with an unfinished evaluation.
 _SAME = 1e-3
-
-
-class Counts:
-    """What one method's share of the pass counted, by scenario (and channel)."""
-
-    def __init__(self, n_scenarios: int):
-        self.substituted = np.zeros((n_scenarios, channels.N_CHANNELS), np.int64)
-        self.asked = np.zeros((n_scenarios, channels.N_CHANNELS), np.int64)
-        self.applicable = np.zeros(n_scenarios, np.int64)
-        self.seconds = np.zeros(())
-
-    def add(self, other: Counts) -> None:
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
-
-
-@dataclass
-class _Group:
-    """What a group of participants gave so far; it counts once all of it is there."""
-
-    counts: dict[str, Counts]
-    pairs: dict[tuple[str, int], list[DayPairs]] = field(default_factory=dict)
-    positions: dict[int, list[np.ndarray]] = field(default_factory=dict)
 
 
 class Run:
@@ -71,8 +44,9 @@ class Run:
         *,
         batch_days: int,
     ):
-        self.methods, self.scenarios, self.cases, self.masks = dict(methods), scenarios, cases, masks_of
+        self.methods, self.scenarios, self.cases = dict(methods), scenarios, cases
         self.statistics, self.gallery = statistics, gallery
+        self._worker = Worker(methods, scenarios, cases, masks_of, statistics, gallery.part({}))
         attributes = ATTRIBUTES if cases.subgroups else {}
         self.collector = ErrorCollector(tuple(methods), scenarios, cases.participants, attributes=attributes)
         self.counts = {name: Counts(len(scenarios)) for name in methods}
@@ -82,19 +56,39 @@ class Run:
         self._first_answer: dict[str, np.ndarray] = {}
         self._whole = True  # no group is half taken up
 
-    def all_groups(self, advance: Callable[[int], None], unfinished: Unfinished | None = None) -> None:
+    def all_groups(
+        self,
+        advance: Callable[[int], None],
+        unfinished: Unfinished | None = None,
+        engine: Engine | None = None,
+    ) -> None:
         """Passes over the days, from where each method stopped if it is found in `unfinished`.
 
         Raises:
             KeyboardInterrupt: on Ctrl-C or SIGTERM, after what is complete was written.
-            ConfigError: a method of that name gave other answers before.
+            ConfigError: a method of that name gave other answers before, or the engine failed.
         """
         if unfinished is not None:
             self._restore(unfinished)
+        pending = []
+        for number, group in enumerate(self._groups):
+            if number >= min(self._groups_done.values()):
+                pending.append(number)
+            else:
+                advance(self._days_of(group))
         with Interrupts() as interrupts:
+
+            def check() -> None:
+                if interrupts.requested:
+                    raise KeyboardInterrupt
+
+            self._worker.check = check
             try:
-                for number, group in enumerate(self._groups):
-                    self._one_group(number, group, advance, interrupts)
+                results = (engine or Engine()).map(work, map(self._task, pending), shared=self._worker)
+                for number, found in zip(pending, results, strict=True):
+                    self._keep(found, number + 1)
+                    advance(self._days_of(self._groups[number]))
+                    check()
                     if unfinished is not None and unfinished.is_due():
                         self._save(unfinished)
             except BaseException:
@@ -102,78 +96,22 @@ class Run:
                     self._save(unfinished)
                 raise
 
-    def _one_group(self, number: int, group: list[np.ndarray], advance, interrupts: Interrupts) -> None:
-        pending = [name for name, done in self._groups_done.items() if done <= number]
-        found = _Group({name: Counts(len(self.scenarios)) for name in pending})
-        for rows in group:
-            if pending:
-                self._one_batch(self.cases.batch(rows), found, interrupts)
-            advance(self.cases.count_days(rows))
-        self._keep(found, number + 1)
+    def _task(self, number: int) -> Task:
+        names = tuple(name for name, done in self._groups_done.items() if done <= number)
+        return Task(self._groups[number], names, self.gallery.bounds())
 
-    def _one_batch(self, batch: Batch, found: _Group, interrupts: Interrupts) -> None:
-        for s in range(len(self.scenarios)):
-            self._impute(s, batch, found)
-            if interrupts.requested:
-                raise KeyboardInterrupt
+    def _days_of(self, group: list[np.ndarray]) -> int:
+        return sum(map(self.cases.count_days, group))
 
-    def _impute(self, s: int, batch: Batch, found: _Group) -> None:
-        """One scenario of one batch: hide, fill with every pending method, keep the pairs."""
-        scenario = self.scenarios[s]
-        target, applicable = self.masks.of_batch(scenario, batch)
-        rows = np.flatnonzero(applicable.any(axis=1))
-        if not len(rows):
-            return
-        has_mask = applicable[rows]
-        truth, hidden = batch.values[rows], target[rows]
-        at = batch.windows[rows][has_mask]
-        found.positions.setdefault(s, []).append(at)
-        true_days, hidden_days = self._days(truth, has_mask), self._days(hidden, has_mask)
-        cells = HiddenCells(true_days, hidden_days)
-        shown = self.gallery.offered(scenario, at)
-        for name, counts in found.counts.items():
-            filled, seconds = self._answer(name, batch, rows, hidden)
-            self._first_answer.setdefault(name, filled[0][hidden[0]])
-            done = fallback.substitute(filled, hidden, self.statistics.fill)
-            counts.seconds += seconds
-            counts.applicable[s] += int(has_mask.sum())
-            counts.substituted[s] += done.substituted
-            counts.asked[s] += done.asked
-            filled_days = self._days(done.values, has_mask)
-            found.pairs.setdefault((name, s), []).append(cells.pairs(filled_days))
-            self.gallery.keep(scenario, name, shown, true_days, hidden_days, filled_days)
-
-    def _answer(
-        self, name: str, batch: Batch, rows: np.ndarray, hidden: np.ndarray
-    ) -> tuple[np.ndarray, float]:
-        """What a method fills in, and how long it took."""
-        truth = batch.values[rows]
-        corrupted = np.where(hidden, np.float32(np.nan), truth)
-        # Arrays of its own, so that a method which writes into its arguments harms only itself.
-        start = time.perf_counter()
-        filled = protocols.call_impute(
-            self.methods[name], corrupted, ~np.isnan(truth), hidden.copy(), **batch.metadata(rows)
-        )
-        return filled, time.perf_counter() - start
-
-    def _days(self, array: np.ndarray, has_mask: np.ndarray) -> np.ndarray:
-        """Cuts windows into days and keeps those with a mask."""
-        cut = seven_days.split_days(array, self.cases.n_days)
-        return cut.reshape(-1, *cut.shape[2:]) if has_mask.all() else cut[has_mask]
-
-    def _keep(self, found: _Group, done: int) -> None:
+    def _keep(self, found: Found, done: int) -> None:
         self._whole = False
         for name, counts in found.counts.items():
             self.counts[name].add(counts)
-        for (name, s), parts in found.pairs.items():
-            at = np.concatenate(found.positions[s])
-            self.collector.add(
-                name,
-                self.scenarios[s],
-                imputation_errors.join(parts),
-                participant=self.cases.participant_of[at],
-                subgroups={attribute: codes[at] for attribute, codes in self.cases.subgroups.items()},
-            )
+            self.collector.merge(name, found.errors[name], found.people)
+            self.gallery.restore(name, found.gallery[name])
+            if name in found.first_answer:
+                self._first_answer.setdefault(name, found.first_answer[name])
+        self.gallery.trim()
         self._groups_done.update(dict.fromkeys(found.counts, done))
         self._whole = True
 
@@ -212,7 +150,7 @@ class Run:
         before = self._first_answer[name]
         if not len(before):
             return
-        now = self._first_fill(name)
+        now = self._worker.first_fill(name, self._groups)
         scale = float(np.nanmax(np.abs(before), initial=0.0, where=np.isfinite(before)))
         if now.shape != before.shape or not np.allclose(
             now, before, rtol=_SAME, atol=_SAME * scale, equal_nan=True
@@ -221,17 +159,6 @@ class Run:
                 f"{unfinished.folder}: {name!r} now fills in other values than when this evaluation was begun; "
                 "pass force=True (--force) to start over, or choose another folder"
             )
-
-    def _first_fill(self, name: str) -> np.ndarray:
-        for batch_rows in (rows for group in self._groups for rows in group):
-            batch = self.cases.batch(batch_rows)
-            for scenario in self.scenarios:
-                target, applicable = self.masks.of_batch(scenario, batch)
-                rows = np.flatnonzero(applicable.any(axis=1))
-                if len(rows):
-                    hidden = target[rows]
-                    return self._answer(name, batch, rows, hidden)[0][0][hidden[0]]
-        return np.zeros(0, np.float32)
 
     @property
     def substituted(self) -> dict[str, int]:

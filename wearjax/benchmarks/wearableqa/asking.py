@@ -36,7 +36,7 @@ def question(item: Item, person: Person) -> Question:
         choices=item.choices,
         table=table,
         demographics=person.record.demographics,
-        blood={} if hidden.blood else person.record.blood,
+        blood={} if hidden.blood else person.blood(item.end),
         cohort={} if hidden.cohort else person.cohort.percentiles,
         window=item.window_size,
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from wearjax.benchmarks.wearableqa import option_balance, registry, relations, safety, windows
 from wearjax.benchmarks.wearableqa.candidate import Candidate, QuestionType
-from wearjax.benchmarks.wearableqa.item import EPOCH, LETTERS, Item
+from wearjax.benchmarks.wearableqa.item import LETTERS, Item
 from wearjax.benchmarks.wearableqa.option_balance import Draft
 from wearjax.benchmarks.wearableqa.seeds import seed_of
 
@@ -164,7 +164,7 @@ def _finished(drafts: Sequence[tuple[QuestionType, Draft]], source: str, seed: i
     out = []
     for question_type, draft in ordered:
         candidate = draft.candidate
-        date = EPOCH + dt.timedelta(days=candidate.end)
+        date = windows.EPOCH + dt.timedelta(days=candidate.end)
         name = f"{source}_{candidate.user}_{date.isoformat()}"
         ids[name] += 1
         out.append(

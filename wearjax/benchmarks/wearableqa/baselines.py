@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 
-from wearjax.benchmarks.wearableqa import audit_shortcuts, solver
+from wearjax.benchmarks.wearableqa import option_classifier, solver
 from wearjax.benchmarks.wearableqa.candidate import Person
 from wearjax.benchmarks.wearableqa.item import LETTERS, Item
 from wearjax.benchmarks.wearableqa.seeds import seed_of
 from wearjax.errors import ConfigError
 
 NAMES = ("random", "majority", "options_only", "solver")
-_NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?")
 
 
 def letters(
@@ -71,63 +69,25 @@ def _folds(items: Sequence[Item]) -> Int64[np.ndarray, " question"]:
         raise ConfigError(
             "questions of at least two users are needed to learn from some and be asked about others"
         )
-    return audit_shortcuts.folds(items)
+    return option_classifier.folds(items)
 
 
-def options_only(items: Sequence[Item], *, stems: bool = False, seed: int = 0) -> list[str]:
-    """A classifier that sees no data: characters of the options, their lengths, places and the order of their numbers.
+def options_only(items: Sequence[Item], *, seed: int = 0) -> list[str]:
+    """The option that looks likeliest to a classifier of each type that sees no data, trained on other users.
 
-    Logistic regression on whether an option is the right one, learned on other users' questions; the option with the
-    highest probability is chosen.
-
-    Args:
-        stems: it may read the question too.
+    Where no other user was asked about the type, any letter.
 
     Raises:
         ConfigError: scikit-learn is not installed, or there are fewer than two users.
     """
-    from scipy import sparse
-
-    from wearjax.predict import probes
-
-    text, linear = probes.import_sklearn("feature_extraction.text"), probes.import_sklearn("linear_model")
-    fold = _folds(items)
-    texts = [[_seen(item, choice, stems) for choice in item.choices] for item in items]
-    shape = np.stack([_shape(item) for item in items])
-    gold = np.array([item.gold for item in items])
-    found = np.zeros(len(items), np.int64)
-    for held_out in np.unique(fold):
-        learn, ask = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
-        words = text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True)
-        learned = words.fit_transform([seen for i in learn for seen in texts[i]])
-        asked = words.transform([seen for i in ask for seen in texts[i]])
-        x = sparse.hstack([learned, shape[learn].reshape(-1, shape.shape[2])]).tocsr()
-        y = (np.arange(len(LETTERS)) == gold[learn][:, None]).ravel()
-        model = linear.LogisticRegression(solver="liblinear", random_state=seed).fit(x, y)
-        z = sparse.hstack([asked, shape[ask].reshape(-1, shape.shape[2])]).tocsr()
-        found[ask] = model.decision_function(z).reshape(len(ask), len(LETTERS)).argmax(axis=1)
-    return [LETTERS[i] for i in found]
-
-
-def _seen(item: Item, text: str, stems: bool) -> str:
-    """What the classifier reads of an option: types have options of their own."""
-    return f"{item.category} {item.stem} {text}" if stems else f"{item.category} {text}"
-
-
-def _shape(item: Item) -> Float64[np.ndarray, "option feature"]:
-    """Length and its rank, place, and value rank of the first number, each between 0 and 1."""
-    n = len(LETTERS)
-    length = np.array([len(text) for text in item.choices], np.float64)
-    first = [_NUMBER.search(text) for text in item.choices]
-    value = np.array([float(m.group().replace(",", "").replace("−", "-")) if m else np.nan for m in first])
-    rank = _rank(value) if np.isfinite(value).all() else np.full(n, 0.5)
-    middle = 1 - 2 * np.abs(rank - 0.5)
-    long = _rank(length)
-    return np.column_stack([length / length.max(), long, 1 - 2 * np.abs(long - 0.5), rank, middle, np.eye(n)])
-
-
-def _rank(values: np.ndarray) -> np.ndarray:
-    """Share of the options below, ties in the middle of their share."""
-    below = (values[None] < values[:, None]).sum(axis=1)
-    through = (values[None] <= values[:, None]).sum(axis=1)
-    return (below + through - 1) / (2 * (len(values) - 1))
+    _folds(items)
+    of_type: dict[str, list[int]] = defaultdict(list)
+    for i, item in enumerate(items):
+        of_type[item.category].append(i)
+    found = random(items, seed=seed)
+    for members in of_type.values():
+        scores = option_classifier.scores([items[i] for i in members], seed=seed)
+        for i, row in zip(members, scores, strict=True):
+            if np.ptp(row):
+                found[i] = LETTERS[int(row.argmax())]
+    return found

@@ -35,13 +35,15 @@ metrics, all pairs) in one pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import datetime
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from wearjax.benchmarks.wearableqa import windows
 from wearjax.benchmarks.wearableqa.cohort import CohortReference
 from wearjax.benchmarks.wearableqa.graph import Graph
-from wearjax.sources.daily_record import DailyRecord
+from wearjax.sources.daily_record import BloodValue, DailyRecord
 
 Key = tuple[float, ...]  # an answer as numbers: class, sign and lag, counts, rounded value
 Coupling = tuple[str, str, int]  # of a metric on a day with another one so many days later
@@ -54,6 +56,19 @@ class Person:
 
     record: DailyRecord
     cohort: CohortReference
+
+    def blood(self, end: int) -> Mapping[str, BloodValue]:
+        """Markers drawn on or before an end date; those without a date count as drawn before the record.
+
+        Args:
+            end: days since 1970-01-01.
+        """
+        last = windows.EPOCH + datetime.timedelta(days=end)
+        return {
+            key: value
+            for key, value in self.record.blood.items()
+            if value.date is None or value.date <= last
+        }
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from wearjax.benchmarks.wearableqa.graph import Graph
 from wearjax.errors import ConfigError, StoreError
 
 LETTERS = "ABCDEFGHIJ"
-EPOCH = dt.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class Item:
     @property
     def end(self) -> int:
         """Days since 1970-01-01."""
-        return (self.end_date - EPOCH).days
+        return (self.end_date - windows.EPOCH).days
 
     @property
     def gold(self) -> int:

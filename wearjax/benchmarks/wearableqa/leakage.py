@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-
-import numpy as np
 
 from wearjax import daily_metrics
 from wearjax.benchmarks.wearableqa import windows
@@ -43,12 +42,13 @@ def _hidden(candidate: Candidate) -> str | None:
 
 
 def _unshown(candidate: Candidate) -> str | None:
-    earliest = windows.HISTORY_RANGE[0]
+    earliest, latest = windows.HISTORY_RANGE[0], windows.FUTURE[1]
     for name, leaf in candidate.graph.leaves.items():
         if leaf.kind != "series":
             continue
         inside = leaf.group == "window"  # days outside it read as missing
-        if leaf.first < earliest or (leaf.last > 0 and not inside and leaf.group != "future"):
+        open_ = inside or leaf.group == "future"
+        if leaf.first < earliest or leaf.last > (latest if open_ else 0):
             return f"leaf {name} reads days {leaf.first} to {leaf.last}"
     return None
 
@@ -61,7 +61,8 @@ def _text(candidate: Candidate, person: Person, numeric: bool) -> str | None:
     if not numeric:
         return None
     for number in _numbers(candidate, person):
-        if np.any(np.isclose(printed(number), candidate.gold.key, rtol=1e-9, atol=1e-12)):
+        shown = printed(number)
+        if any(math.isclose(shown, each, rel_tol=1e-9, abs_tol=1e-12) for each in candidate.gold.key):
             return f"the gold's number {number:g} is shown"
     return None
 
@@ -71,14 +72,14 @@ def _words(candidate: Candidate, person: Person) -> Iterator[str]:
     written = (profile.sex, profile.ethnicity, profile.age_band, profile.bmi_band)
     yield from (words for words in written if words)
     if not candidate.hidden.blood:
-        yield from person.record.blood
+        yield from person.blood(candidate.end)
 
 
 def _numbers(candidate: Candidate, person: Person) -> Iterator[float]:
     profile = person.record.demographics
     yield from (number for number in (profile.age, profile.bmi) if number is not None)
     if not candidate.hidden.blood:
-        yield from (value.value for value in person.record.blood.values())
+        yield from (value.value for value in person.blood(candidate.end).values())
     if not candidate.hidden.cohort:
         for metric in daily_metrics.CORE:
             yield from person.cohort.percentiles.get(metric, {}).values()

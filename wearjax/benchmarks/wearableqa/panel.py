@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from wearjax.benchmarks.wearableqa import primitives, reads, windows
 from wearjax.benchmarks.wearableqa.candidate import Coupling, Person
-from wearjax.benchmarks.wearableqa.graph import Graph, evaluate
+from wearjax.benchmarks.wearableqa.graph import Graph, Leaf, evaluate
 from wearjax.benchmarks.wearableqa.seeds import seed_of
 from wearjax.daily_metrics import INDEX, N_METRICS
 
@@ -24,6 +24,7 @@ LARGEST = 2 * OTHERS  # people of a panel; each question draws its own 200 of th
 WEEK = 7
 SEARCH_SHARE = 0.8  # of a search's couplings that another person must have, to be searched too
 KEPT_ANSWERS = 4096
+EARLIEST, LATEST = windows.HISTORY_RANGE[0], windows.FUTURE[1]
 
 
 class Panel:
@@ -43,6 +44,7 @@ class Panel:
         ends = [_aligned_ends(person) for person in ordered]
         self.ends: Int64[np.ndarray, "person weekday"] = np.array(ends, np.int64).reshape(-1, WEEK)
         self._answers: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._latest: tuple[int, np.ndarray] = (-1, np.empty(0))
 
     def order(self, user: str, type_name: str, end: int) -> Int64[np.ndarray, "other"]:
         """All others, in the order in which a question asks them."""
@@ -91,26 +93,36 @@ class Panel:
         if name not in self._answers:
             if len(self._answers) >= KEPT_ANSWERS:
                 self._answers.clear()
-            read = [
-                reads.read(graph, person, int(ends[weekday])) if ends[weekday] >= 0 else None
-                for person, ends in zip(self.people, self.ends, strict=True)
-            ]
-            readable = np.array(
-                [
-                    values is not None and all(np.isfinite(v).any() for v in values.values())
-                    for values in read
-                ],
-                bool,
-            )
-            rows = [values for values, usable in zip(read, readable, strict=True) if usable and values]
-            stacked = {
-                leaf: np.concatenate([values[leaf] for values in rows]) for leaf in graph.leaves if rows
-            }
-            found = evaluate(graph, stacked) if rows else np.zeros((0, 1))
+            values = {leaf: self._read(each, weekday) for leaf, each in graph.leaves.items()}
+            readable = self.ends[:, weekday] >= 0
+            for rows in values.values():
+                readable &= np.isfinite(rows).any(axis=1)
+            found = np.zeros((0, 1))
+            if readable.any():
+                found = evaluate(graph, {leaf: rows[readable] for leaf, rows in values.items()})
             keys = np.full((len(self.people), found.shape[1]), np.nan)
-            keys[readable] = found if rows else np.nan
+            keys[readable] = found
             self._answers[name] = keys, readable
         return self._answers[name]
+
+    def _read(self, leaf: Leaf, weekday: int) -> Float64[np.ndarray, "person n"]:
+        """What a leaf holds for everybody, as `reads.read` has it for one."""
+        if leaf.kind == "series":
+            days = self._days(weekday)[reads.column(leaf)]
+            return reads.shown(leaf, days[:, leaf.first - EARLIEST : leaf.last - EARLIEST + 1])
+        ends = self.ends[:, weekday].tolist()
+        found = [reads.single(leaf, person, end) for person, end in zip(self.people, ends, strict=True)]
+        return np.array(found, np.float64)[:, None]
+
+    def _days(self, weekday: int) -> Float64[np.ndarray, "metric=16 person day"]:
+        """All days that a question can read; of the weekday asked for last only, for they are many."""
+        if self._latest[0] != weekday:
+            days = np.full((len(self.people), LATEST - EARLIEST + 1, N_METRICS), np.nan)
+            for row, person, end in zip(days, self.people, self.ends[:, weekday].tolist(), strict=True):
+                if end >= 0:
+                    row[:] = person.record.between(end + EARLIEST, end + LATEST)
+            self._latest = weekday, np.ascontiguousarray(np.moveaxis(days, 2, 0))
+        return self._latest[1]
 
     @functools.cache  # noqa: B019  (seven entries, and panels live as long as a build)
     def _ranks(self, weekday: int):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 Array = Float64[np.ndarray, "variant n"]
 Number = Float64[np.ndarray, "variant 1"]
@@ -240,9 +240,12 @@ def ranks(x: Float64[np.ndarray, "... n"]) -> Float64[np.ndarray, "... n"]:
     """Ranks along the last axis, ties averaged; NaN stays NaN and takes no rank."""
     if x.shape[-1] > COUNTED:
         return _sorted_ranks(x)
-    here, other = x[..., :, None], x[..., None, :]
-    found = ((other < here).sum(axis=-1) + (other <= here).sum(axis=-1) + 1) / 2
-    return np.where(np.isnan(x), np.nan, found)
+    days = np.ascontiguousarray(np.moveaxis(x, -1, 0))
+    twice = np.ones(days.shape, np.int8)  # twice the rank: at most 2·COUNTED
+    for day in days:
+        twice += day < days
+        twice += day <= days
+    return np.where(np.isnan(x), np.nan, np.moveaxis(twice, 0, -1) / 2)
 
 
 def _sorted_ranks(x: Float64[np.ndarray, "... n"]) -> Float64[np.ndarray, "... n"]:
@@ -266,14 +269,32 @@ def correlation(
 ) -> Float64[np.ndarray, "..."]:
     """Spearman's ρ of the days on which both were measured; NaN with too few of them or without variation."""
     both = np.isfinite(a) & np.isfinite(b)
-    x, y = (ranks(np.where(both, v, np.nan)) for v in np.broadcast_arrays(a, b))
-    n = both.sum(axis=-1, keepdims=True)
-    centre = (n + 1) / 2  # ranks 1…n, ties averaged
-    x, y = (np.where(both, v - centre, 0.0) for v in (x, y))
-    product, across, down = ((p * q).sum(axis=-1) for p, q in ((x, y), (x, x), (y, y)))
+    n = both.sum(axis=-1)
+    x, y = (_centred_ranks(v, both) for v in (a, b))
+    product, across, down = (np.einsum("...d,...d->...", p, q) for p, q in ((x, y), (x, x), (y, y)))
     spread = np.sqrt(across * down)
-    usable = (n[..., 0] >= min_pairs) & (spread > 0)
+    usable = (n >= min_pairs) & (spread > 0)
     return np.where(usable, product / np.where(spread > 0, spread, 1.0), np.nan)
+
+
+def _centred_ranks(
+    x: Float64[np.ndarray, "... n"], kept: Bool[np.ndarray, "... n"]
+) -> Float64[np.ndarray, "... n"]:
+    """Twice the ranks among the kept days less their mean, ties averaged; 0 on other days."""
+    if x.shape[-1] > COUNTED:
+        found = ranks(np.where(kept, x, np.nan))
+        return np.where(kept, 2 * found - (kept.sum(axis=-1, keepdims=True) + 1), 0.0)
+    days, there = np.ascontiguousarray(np.moveaxis(x, -1, 0)), np.moveaxis(kept, -1, 0)
+    place = np.zeros(days.shape, np.int8)  # in the series' own order; bytes compare fastest
+    for day in days:
+        place += day < days
+    place = np.where(there, place, np.int8(COUNTED))
+    twice = np.zeros(place.shape, np.int8)
+    for day in place:
+        twice += day < place
+        twice -= day > place
+    twice += (~there).sum(axis=0, dtype=np.int8)  # each of them counted as a larger one
+    return np.moveaxis(np.where(there, twice, np.int8(0)), 0, -1).astype(np.float64)
 
 
 @op("spearman")

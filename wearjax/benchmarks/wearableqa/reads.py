@@ -36,9 +36,9 @@ def read(graph: Graph, person: Person, end: int) -> dict[str, Float64[np.ndarray
             span = (leaf.first, leaf.last)
             if span not in spans:
                 spans[span] = person.record.between(end + leaf.first, end + leaf.last)
-            out[name] = shown(leaf, spans[span][:, _column(leaf)])[None]
+            out[name] = shown(leaf, spans[span][:, column(leaf)])[None]
         else:
-            out[name] = np.array([[_single(leaf, person)]])
+            out[name] = np.array([[single(leaf, person, end)]])
     return out
 
 
@@ -74,19 +74,20 @@ def verify(graph: Graph, key: Key, person: Person, end: int) -> bool:
     return bool(same(evaluate(graph, read(graph, person, end)), key).all())
 
 
-def _column(leaf: Leaf) -> int:
+def column(leaf: Leaf) -> int:
+    """Where a series stands among the metrics. Raises ConfigError where there is none of its name."""
     if leaf.name not in INDEX:
         raise ConfigError(f"leaf {leaf.name!r}: no daily metric of this name")
     return INDEX[leaf.name]
 
 
-def _single(leaf: Leaf, person: Person) -> float:
+def single(leaf: Leaf, person: Person, end: int) -> float:
     """A number that has no days."""
     found: float | None
     if leaf.kind == "cohort":
         found = person.cohort.statistic(leaf.name, leaf.statistic)
     elif leaf.kind == "blood":
-        value = person.record.blood.get(leaf.name)
+        value = person.blood(end).get(leaf.name)
         found = None if value is None else value.value
     elif leaf.kind == "profile":
         found = _profile(leaf.name, person)

@@ -6,6 +6,7 @@ of 500).
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,7 @@ from jaxtyping import Bool, Float64, Int64
 from wearjax.daily_metrics import BY_KEY, INDEX, METRICS, N_METRICS
 from wearjax.sources.daily_record import DailyRecord
 
+EPOCH = datetime.date(1970, 1, 1)
 WINDOW = 28
 HALF = 14
 HISTORY = 500

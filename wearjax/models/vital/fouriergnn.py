@@ -2,7 +2,8 @@
 
 The reference transforms K L nodes of 64 features forth and back. Here only the series is transformed: the features
 are multiples of it. The way back runs into a linear map over the L steps of each channel, so both are one product,
-taken for frequencies that are equal modulo K together, and a Fourier sum over K terms.
+taken for frequencies that are equal modulo K together, and a Fourier sum over K terms. Where only some of the K
+channels are there, their number is data and the transforms are products with matrices made of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Int
 
 from wearjax.layers.dense import Dense
 from wearjax.models.vital import sizes
@@ -65,12 +66,24 @@ class FourierGNN(nnx.Module):
             Dense(config.d_model, config.horizon, rngs=rngs),
         )
 
-    def __call__(self, x: Float[Array, "B L K"], *, keys: jax.Array | None = None) -> Float[Array, "B T K"]:
-        """Forecasts. `keys` are taken for the sake of the other models; nothing is dropped."""
+    def __call__(
+        self,
+        x: Float[Array, "B L K"],
+        *,
+        kept: Int[Array, ""] | None = None,
+        keys: jax.Array | None = None,
+    ) -> Float[Array, "B T K"]:
+        """Forecasts.
+
+        Args:
+            kept: the first so many channels are there, the others hold zeros; None is all.
+            keys: taken for the sake of the other models; nothing is dropped.
+        """
         del keys
         sizes.check_input(self.config, x, any_channels=True)
         series = x.swapaxes(1, 2)  # (B, K, L)
-        reduced = self._filtered(series) + self._unfiltered(series)
+        filtered_ = self._filtered(series) if kept is None else self._filtered_of(series, kept)
+        reduced = filtered_ + self._unfiltered(series)
         hidden = jax.nn.leaky_relu(self.hidden(reduced.reshape(*series.shape[:2], -1)), SLOPE)
         return self.head(jax.nn.leaky_relu(self.wide(hidden), SLOPE)).swapaxes(1, 2)
 
@@ -86,12 +99,7 @@ class FourierGNN(nnx.Module):
             jnp.fft.rfft(series.reshape(batch, -1).astype(wide), norm="ortho"), channels
         )
         kernel = inverse_kernel(self.reduction[...].astype(wide), channels, context)
-        embedding = self.embedding[...][0].astype(wide)
-        # real and imaginary part of the diagonals, one pair a layer
-        filters = [
-            tuple(jnp.concatenate([jnp.diagonal(w[...], axis1=1, axis2=2), b[...]]).astype(wide))
-            for w, b in zip(self.weights, self.biases, strict=True)
-        ]
+        embedding, filters = self.embedding[...][0].astype(wide), self._filters(wide)
 
         @jax.checkpoint  # 64 times the size of what it starts from, and cheap to repeat
         def one_residue(args):
@@ -102,6 +110,62 @@ class FourierGNN(nnx.Module):
         parts = jax.lax.map(one_residue, (real, imaginary, kernel))
         sums = turned_sum(parts[..., :REDUCED], parts[..., REDUCED:])
         return sums.astype(series.dtype)
+
+    def _filtered_of(self, series: Float[Array, "B K L"], kept: Int[Array, ""]) -> Float[Array, "B K W R"]:
+        """The same for the first `kept` channels, by products with the matrices of the transforms."""
+        batch, channels, context = series.shape
+        wide = jnp.promote_types(series.dtype, jnp.float32)
+        forth, back = transforms(self.reduction[...].astype(wide), channels, context, kept)
+        spectrum = jnp.matmul(series.reshape(batch, -1).astype(wide), forth, precision="highest")
+        real, imaginary = jnp.split(spectrum, 2, axis=1)
+        filters = tuple(tuple(layer) for layer in self._filters(wide))
+
+        @jax.checkpoint
+        def one_feature(args):
+            weight, layers = args[0], args[1]
+            z = jnp.concatenate(filtered(real, imaginary, weight[None], layers), axis=-1)
+            return z @ back  # (B, K R)
+
+        features = jax.tree.map(lambda v: v[:, None], filters)
+        parts = jax.lax.map(one_feature, (self.embedding[...][0].astype(wide), features))
+        return parts.reshape(WIDTH, batch, channels, REDUCED).transpose(1, 2, 0, 3).astype(series.dtype)
+
+    def _filters(self, dtype) -> list[tuple[Array, ...]]:
+        """Real and imaginary part of the diagonals, then of the biases, for every layer."""
+        return [
+            tuple(jnp.concatenate([jnp.diagonal(w[...], axis1=1, axis2=2), b[...]]).astype(dtype))
+            for w, b in zip(self.weights, self.biases, strict=True)
+        ]
+
+
+def transforms(
+    reduction: Float[Array, "L R"], channels: int, context: int, kept: Int[Array, ""]
+) -> tuple[Float[Array, "KL F2"], Float[Array, "F2 KR"]]:
+    """Matrices of the transform of the first `kept` channels, and of the way back through `reduction`.
+
+    Columns of the first and rows of the second are real, then imaginary parts of a spectrum; frequencies that so few
+    channels do not have count as 0.
+    """
+    n = kept * context
+    frequency, step = jnp.arange(channels * context // 2 + 1), jnp.arange(channels * context)
+    # Whole turns are taken off as integers, which float32 could not resolve.
+    turn = lambda a, of: 2 * np.pi * (a % of).astype(reduction.dtype) / of  # noqa: E731
+    inside = jnp.where(2 * frequency <= n, 1.0, 0.0)
+    weight = inside * jnp.where((frequency == 0) | (2 * frequency == n), 1.0, 2.0)
+    size = jnp.sqrt(n.astype(reduction.dtype))
+    angle = turn(step[:, None] * frequency, n)
+    there = (step < n)[:, None] * inside / size
+    forth = jnp.concatenate([jnp.cos(angle) * there, -jnp.sin(angle) * there], axis=1)
+    real, imaginary = (wave.T[:, :context] @ reduction for wave in (jnp.cos(angle), jnp.sin(angle)))  # (F, R)
+    shift = turn(frequency[:, None] * jnp.arange(channels), kept)
+    cos, sin = (wave[..., None] * (weight / size)[:, None, None] for wave in (jnp.cos(shift), jnp.sin(shift)))
+    back = jnp.concatenate(
+        [
+            cos * real[:, None] - sin * imaginary[:, None],
+            -(sin * real[:, None] + cos * imaginary[:, None]),
+        ]
+    )
+    return forth, back.reshape(2 * len(frequency), -1)
 
 
 def by_residue(

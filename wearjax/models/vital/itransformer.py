@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from wearjax.layers import dense, dropout, postnorm, window_norm
 from wearjax.models.vital import sizes
@@ -52,10 +53,17 @@ class ITransformer(nnx.Module):
         )
         self.head = dense.Dense(config.d_model, config.horizon, rngs=rngs)
 
-    def __call__(self, x: Float[Array, "B L K"], *, keys: jax.Array | None = None) -> Float[Array, "B T K"]:
+    def __call__(
+        self,
+        x: Float[Array, "B L K"],
+        *,
+        kept: Int[Array, ""] | None = None,
+        keys: jax.Array | None = None,
+    ) -> Float[Array, "B T K"]:
         """Forecasts.
 
         Args:
+            kept: the first so many channels are there, and nothing attends to the others; None is all.
             keys: one key an example for its dropouts; None is evaluation.
         """
         config = self.config
@@ -67,7 +75,9 @@ class ITransformer(nnx.Module):
         series = jnp.pad(x.swapaxes(1, 2), ((0, 0), (0, 1), (0, 0)))
         stream = self._stream(keys, n_channels + 1)
         tokens = dropout.dropout(self.embed(series), rate=config.dropout, stream=stream)
-        y = self.head(self.encoder(tokens, stream=stream)[:, :n_channels]).swapaxes(1, 2)
+        place = np.arange(n_channels + 1)
+        seen = None if kept is None else (place < kept) | (place == n_channels)
+        y = self.head(self.encoder(tokens, seen=seen, stream=stream)[:, :n_channels]).swapaxes(1, 2)
         return window_norm.restore(y, scale) if config.normalise else y
 
     def _stream(self, keys: jax.Array | None, tokens: int) -> dropout.WordStream | None:

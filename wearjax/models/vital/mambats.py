@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Float, Int32
+from jaxtyping import Array, Float, Int, Int32
 
 from wearjax.errors import ConfigError
 from wearjax.layers import dense, dropout, selective_scan, ssd, window_norm
@@ -120,14 +120,18 @@ class MambaTS(nnx.Module):
         x: Float[Array, "B L K"],
         *,
         order: Int32[Array, "K"] | Int32[Array, "B K"] | None = None,
+        kept: Int[Array, ""] | None = None,
         keys: jax.Array | None = None,
     ) -> Float[Array, "B T K"]:
         """Forecasts, in the channels' own order.
 
         Args:
+            kept: the first so many channels in the order of processing are there; nothing need be done about the
+                others, which come after them.
             order: channels in the order of processing, one for all examples or one each; None is their own order.
             keys: one key an example for its dropouts; None is evaluation.
         """
+        del kept
         config = self.config
         sizes.check_input(config, x, any_channels=True)
         if config.normalise:

@@ -1,7 +1,9 @@
 """The eight forecasting models of VitalBench: how each is built, what it can take, and its published sizes.
 
 Every module is called `model(x, keys=None)`: windows (batch, context, channels) to forecasts (batch, horizon,
-channels); `keys`, one an example, switch dropout on. MambaTS takes an `order` of channels too.
+channels); `keys`, one an example, switch dropout on. MambaTS takes an `order` of channels too. Flexible models that
+mix channels take `kept`: the first so many channels are there, and what stands in the others (finite numbers)
+changes none of their forecasts; so one compiled shape serves any number of channels.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import jax
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from wearjax import vitals
 from wearjax.errors import ConfigError
@@ -107,11 +109,16 @@ def of(config: Any) -> Architecture:
 
 
 def forecast(
-    model: nnx.Module, x: Float[Array, "B L K"], key: jax.Array | None = None
+    model: nnx.Module,
+    x: Float[Array, "B L K"],
+    key: jax.Array | None = None,
+    kept: Int[Array, ""] | None = None,
 ) -> Float[Array, "B T K"]:
-    """Forecasts of a batch of windows; with a key, as in training."""
+    """Forecasts of a batch of windows; with a key, as in training; with `kept`, of its first channels."""
     keys = None if key is None else jax.random.split(key, len(x))
-    return model(x, keys=keys)  # type: ignore[operator]
+    if kept is None:
+        return model(x, keys=keys)  # type: ignore[operator]
+    return model(x, keys=keys, kept=kept)  # type: ignore[operator]
 
 
 def build(config: VitalConfig, *, rngs: nnx.Rngs) -> nnx.Module:

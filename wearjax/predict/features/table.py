@@ -7,19 +7,17 @@ their split: the published method does both, and it makes its scores transductiv
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from wearjax import engine as engines
 from wearjax.days.store import Days
-from wearjax.errors import ConfigError
+from wearjax.engine import Engine
 from wearjax.predict import vector_cache
 from wearjax.predict.features import curves, daily, day_block, dynamics
 from wearjax.predict.features.curves import DaySums
@@ -29,6 +27,7 @@ DAYS_A_BLOCK = 32
 PARTICIPANTS_A_FILE = 256
 # Below this, starting processes costs more than it saves.
 DAYS_IN_PROCESS = 20_000
+DAYS_A_TASK = 256  # on an engine: a tenth of a second and some
 _SETTINGS = {"features": "xgboost", "version": 1}
 _OWN = len(daily.NAMES) + len(dynamics.NAMES)
 PART_WIDTH = _OWN + curves.WIDTH
@@ -59,6 +58,7 @@ def extract(
     *,
     cache_dir: str | os.PathLike | None = None,
     n_jobs: int | None = None,
+    engine: str | Engine | None = None,
     progress: Progress | None = None,
 ) -> FeatureTable:
     """Features of all participants of a store.
@@ -69,20 +69,20 @@ def extract(
         cache_dir: keeps what has been extracted; an interrupted run continues there.
         n_jobs: processes; by default one for a small store and one a core otherwise. Several start by importing
             the program's main module, which therefore must be guarded (`if __name__ == "__main__"`).
+        engine: where participants are worked on, see `wearjax.engine.Engine`; features do not depend on it.
         progress: called with (participants done, participants to do).
 
     Raises:
         ConfigError: `n_jobs` below 1, or a process died. StoreError: the cache cannot be read or written.
     """
     participants, positions = retained_positions(days)
-    if n_jobs is not None and n_jobs < 1:
-        raise ConfigError(f"n_jobs: must be at least 1, got {n_jobs}")
     folder = None
     if cache_dir is not None:
         folder = Path(cache_dir) / f"xgboost-{vector_cache.digest_of(days, _SETTINGS)}"
-    total = sum(len(own) for own in positions)
-    processes = min(n_jobs or _default_jobs(total), max(len(positions), 1))
-    with _Parts(days, positions, processes, progress) as parts:
+    if engine is None and n_jobs is None and sum(map(len, positions)) > DAYS_IN_PROCESS:
+        n_jobs = engines.cores()
+    with engines.opened(engine, n_jobs) as where:
+        parts = _Parts(days, positions, where, progress)
         cache = vector_cache.VectorCache(
             len(positions), PART_WIDTH, parts.compute, folder=folder, rows_a_call=PARTICIPANTS_A_FILE
         )
@@ -120,64 +120,37 @@ def assemble(parts: Float64[np.ndarray, "participant part"]) -> Float64[np.ndarr
     return np.concatenate([own[:, : len(daily.NAMES)], by_curve, own[:, len(daily.NAMES) :]], axis=1)
 
 
-def _default_jobs(n_days: int) -> int:
-    return 1 if n_days <= DAYS_IN_PROCESS else len(os.sched_getaffinity(0))
-
-
 class _Parts:
-    """Computes parts of participants, in this process or in others, which live until the block ends."""
+    """Computes parts of participants, on an engine or in this process, and tells how far it is."""
 
-    def __init__(self, days: Days, positions: list[np.ndarray], processes: int, progress: Progress | None):
-        self._days, self._positions, self._progress = days, positions, progress
-        self._pool: ProcessPoolExecutor | None = None
-        self._processes = processes
+    def __init__(self, days: Days, positions: list[np.ndarray], engine: Engine, progress: Progress | None):
+        self._days, self._positions, self._engine, self._progress = days, positions, engine, progress
         self._done = 0
         self.to_do = len(positions)
 
-    def __enter__(self) -> _Parts:
-        if self._processes > 1:
-            # Not by forking: this process may hold threads of JAX.
-            self._pool = ProcessPoolExecutor(
-                self._processes,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_open_in_worker,
-                initargs=(self._days,),
-            )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
     def compute(self, rows: Int64[np.ndarray, "row"]) -> Float64[np.ndarray, "row part"]:
         out = np.empty((len(rows), PART_WIDTH))
-        for place, part in enumerate(self._each([self._positions[row] for row in rows])):
-            out[place] = part
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, self.to_do)
+        place = 0
+        for found in self._engine.map(_parts_of, self._batches(rows), shared=self._days):
+            for part in found:
+                out[place] = part
+                place += 1
+                self._done += 1
+                if self._progress is not None:
+                    self._progress(self._done, self.to_do)
         return out
 
-    def _each(self, positions: list[np.ndarray]) -> Iterator[np.ndarray]:
-        if self._pool is None:
-            yield from (participant_part(self._days, own) for own in positions)
-            return
-        try:
-            yield from self._pool.map(_part_in_worker, positions)
-        except BrokenProcessPool:
-            raise ConfigError(
-                f"n_jobs={self._processes}: a process of the feature extraction died; guard the main module "
-                '(if __name__ == "__main__"), give more memory, or use n_jobs=1'
-            ) from None
+    def _batches(self, rows: Int64[np.ndarray, "row"]) -> Iterator[list[np.ndarray]]:
+        """Positions of some participants each: of one in this process, else enough to be worth a task."""
+        least, batch = DAYS_A_TASK if self._engine.elsewhere else 1, []
+        for row in rows:
+            batch.append(self._positions[row])
+            if sum(map(len, batch)) >= least:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
 
-_worker: dict[str, Days] = {}
-
-
-def _open_in_worker(days: Days) -> None:
-    """Runs once in each process: a store is opened there, not sent with every participant."""
-    _worker["days"] = days
-
-
-def _part_in_worker(positions: Int64[np.ndarray, "day"]) -> Float64[np.ndarray, "part"]:
-    return participant_part(_worker["days"], positions)
+def _parts_of(days: Days, positions: list[np.ndarray]) -> list[Float64[np.ndarray, "part"]]:
+    return [participant_part(days, own) for own in positions]

@@ -41,6 +41,7 @@ class Chronos2:
             a Chronos-2 checkpoint, or one without the deciles.
     """
 
+    on_accelerator = True
     name = "chronos2"
     quantile_levels = contexts.DECILES
 

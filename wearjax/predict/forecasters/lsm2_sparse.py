@@ -46,6 +46,8 @@ class LSM2Forecaster:
         MethodError: a model of single days, or of a kind that cannot impute.
     """
 
+    on_accelerator = True
+
     def __init__(self, bundle: Bundle, days: Days, *, batch_size: int = 16, clip: bool = True):
         minutes, kind = bundle.config.minutes, bundle.kind
         self._sparse = kind == lsm2.LSM2SparseImputer.name

@@ -35,6 +35,8 @@ class SeriesForecaster:
         n_pred_steps: hours of a forecast, the only horizon there is.
     """
 
+    on_accelerator = True
+
     def __init__(self, bundle: bundles.Bundle, *, batch_size: int = 64):
         if batch_size < 1:
             raise MethodError(f"batch_size: must be at least 1, got {batch_size}")

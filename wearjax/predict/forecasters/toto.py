@@ -55,6 +55,7 @@ class Toto:
             checkpoint that does not fit.
     """
 
+    on_accelerator = True
     name = "toto"
     quantile_levels = contexts.DECILES
 

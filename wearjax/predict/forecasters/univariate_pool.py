@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
+from wearjax import engine
 from wearjax.errors import ConfigError
 from wearjax.predict.forecasters import univariate_fits
 from wearjax.predict.forecasters.univariate_fits import Outcome, Task
@@ -60,14 +56,11 @@ class FitPool:
         if self._jobs is not None:
             return self._jobs
         few = n_tasks <= FEW_TASKS and self._pool is None
-        return 1 if few else _cores()
+        return 1 if few else engine.cores()
 
     def _elsewhere(self, tasks: Sequence[Task], processes: int) -> Iterator[tuple[int, Outcome]]:
         if self._pool is None:
-            # Not by forking: this process may hold threads of JAX.
-            self._pool = ProcessPoolExecutor(
-                processes, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
-            )
+            self._pool = engine.start_processes(processes, _prepare)
         running: dict[Future, int] = {}
         try:
             running = {self._pool.submit(univariate_fits.run, task): at for at, task in enumerate(tasks)}
@@ -94,24 +87,9 @@ def _here(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
         yield at, outcome
 
 
-def _start_worker() -> None:
+def _prepare() -> None:
     """Runs once in each process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     univariate_fits.load_library()
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
-
-
-def _end_with_parent() -> None:
-    """A killed parent cannot stop its workers, which would wait for tasks for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        with contextlib.suppress(OSError):
-            parent.join()
-        os._exit(1)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,15 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
+from jaxtyping import Array, Float, Float32, Int, Shaped
 
-from wearjax import channels
 from wearjax.convert.bundle import Bundle
 from wearjax.errors import MethodError
 from wearjax.objectives import masked_reconstruction
-from wearjax.predict.imputers import series, targets, trained
+from wearjax.predict.imputers import pieces, series
 from wearjax.predict.imputers.trained import TrainedImputer
-from wearjax.segments import seven_days
 
 
 class LSM2Imputer(TrainedImputer):
@@ -57,6 +55,7 @@ class LSM2SparseImputer(TrainedImputer):
         target_mask: Shaped[np.ndarray, "batch channel=19 time"],
         *,
         day_offsets: Int[np.ndarray, "batch day"] | None = None,
+        out: np.ndarray | None = None,
     ) -> Float32[np.ndarray, "batch channel=19 time"]:
         """`data` with the target cells filled: stored units of continuous channels, probabilities of flags.
 
@@ -66,45 +65,18 @@ class LSM2SparseImputer(TrainedImputer):
         Args:
             day_offsets: calendar days since the window's first real day, -1 in padded slots, whose values are
                 not read; None is one day after the other.
+            out: as for `TrainedImputer.impute`.
 
         Raises:
-            MethodError: the time axis is not a whole number of days, or more days than the model takes, or
+            MethodError: the time axis is not a whole number of days, or more days than the model takes, or masks or
                 offsets of another shape.
         """
         config = self.bundle.config
-        count, n_channels, time = data.shape
-        n_days, rest = divmod(time, config.minutes)
-        if n_channels != channels.N_CHANNELS or rest or not 1 <= n_days <= config.n_days:
-            raise MethodError(
-                f"LSM2SparseImputer: expected (batch, 19, k·{config.minutes}) values of at most "
-                f"{config.n_days} days, got {data.shape}"
-            )
-        offsets = _offsets(day_offsets, count, n_days)
-        target = np.asarray(target_mask, bool)
-        hidden = targets.hidden(data, observed_mask, target)
-        padded = np.repeat(offsets < 0, config.minutes, axis=1)
-        hidden = np.where(padded[:, None], np.float32(np.nan), hidden)
-        before = [(0, 0), (config.n_days - n_days, 0)]
-        offsets = np.pad(offsets, before, constant_values=seven_days.PADDING)
-        before = [(0, 0), (0, 0), (config.n_days * config.minutes - time, 0)]
-        windows = np.pad(hidden, before, constant_values=np.nan)
-        filled = trained.fill(
-            self._reconstruct, (windows, offsets, np.ones(count, bool)),
-            (np.nan, seven_days.PADDING, False), target=target, batch_size=self.batch_size,
+        return pieces.impute_windows(
+            type(self).__name__, self._reconstruct, data, observed_mask, target_mask,
+            minutes=config.minutes, n_days=config.n_days, day_offsets=day_offsets,
+            batch_size=self.batch_size, clip=self.clip, out=out,
         )  # fmt: skip
-        return targets.written(filled[..., filled.shape[-1] - time :], data, target, clip=self.clip)
-
-
-def _offsets(day_offsets: np.ndarray | None, count: int, n_days: int) -> Int[np.ndarray, "batch day"]:
-    if day_offsets is None:
-        return np.tile(np.arange(n_days, dtype=np.int32), (count, 1))
-    offsets = np.asarray(day_offsets)
-    if offsets.shape != (count, n_days) or offsets.dtype.kind not in "iu":
-        raise MethodError(
-            f"LSM2SparseImputer: expected whole day_offsets of shape {(count, n_days)}, "
-            f"got {offsets.dtype} {offsets.shape}"
-        )
-    return offsets.astype(np.int32)
 
 
 def _reconstruct(graph, stats, state, values: Float[Array, "B C M"]) -> Float[Array, "B C M"]:
@@ -119,10 +91,10 @@ def _reconstruct_window(
     state,
     values: Float[Array, "B C day*M"],
     offsets: Int[Array, "B day"],
-    real: Bool[Array, "B"],
 ) -> Float[Array, "B C day*M"]:
     scaled, missing = masked_reconstruction.normalize(values, stats)
     model = nnx.merge(graph, state)
+    real = (offsets >= 0).any(axis=1)  # false for what fills up a batch
 
     def one(args):
         scaled, missing, offsets, real = args

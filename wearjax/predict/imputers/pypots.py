@@ -41,6 +41,8 @@ class PyPOTSImputer:
         device: where the model lies.
     """
 
+    on_accelerator = True
+
     def __init__(
         self,
         model: Any,

@@ -19,13 +19,18 @@ def check_pieces(name: str, data: np.ndarray, minutes: int) -> None:
         raise MethodError(f"{name}: expected (batch, 19, k·{minutes}) values, got {np.shape(data)}")
 
 
+def check_masks(data: np.ndarray, observed: np.ndarray, target: np.ndarray) -> None:
+    """Raises MethodError unless both masks have the shape of the data."""
+    for name, mask in (("observed_mask", observed), ("target_mask", target)):
+        if np.shape(mask) != data.shape:
+            raise MethodError(f"{name}: expected the shape of the data {data.shape}, got {np.shape(mask)}")
+
+
 def hidden(
     data: Float32[np.ndarray, "*any"], observed: Shaped[np.ndarray, "*any"], target: Bool[np.ndarray, "*any"]
 ) -> Float32[np.ndarray, "*any"]:
     """What may be read: observed and not a target; NaN elsewhere. Raises MethodError on another shape."""
-    for name, mask in (("observed_mask", observed), ("target_mask", target)):
-        if np.shape(mask) != data.shape:
-            raise MethodError(f"{name}: expected the shape of the data {data.shape}, got {np.shape(mask)}")
+    check_masks(data, observed, target)
     return np.where(np.asarray(observed, bool) & ~target, data, np.nan).astype(np.float32)
 
 

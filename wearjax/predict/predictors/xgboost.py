@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from wearjax.days.store import Days
+from wearjax.engine import Engine
 from wearjax.errors import ConfigError, MethodError
 from wearjax.predict import probes
 from wearjax.predict.features import table
@@ -46,6 +47,7 @@ class XGBoost:
         cache_dir: keeps the features for later runs; None keeps them in memory.
         progress: called with (participants done, participants to do) while features are extracted.
         n_jobs: processes of the extraction and threads of the trees; by default as many as make sense.
+        engine: where features are extracted, see `wearjax.engine.Engine`.
         n_trees: fewer for a quick look; the benchmark has 1000.
 
     Attributes:
@@ -62,11 +64,13 @@ class XGBoost:
         cache_dir: str | os.PathLike | None = None,
         progress: Callable[[int, int], None] | None = None,
         n_jobs: int | None = None,
+        engine: str | Engine | None = None,
         n_trees: int = TREES["n_estimators"],
     ):
         if n_trees < 1:
             raise ConfigError(f"n_trees: must be at least 1, got {n_trees}")
         self._days, self._cache_dir, self._progress, self._n_jobs = days, cache_dir, progress, n_jobs
+        self._engine = engine
         self.settings: dict[str, Any] = {**TREES, "n_estimators": n_trees, "seed": SEED}
         self.left_out: dict[tuple[str, str], int] = {}
         self._table: table.FeatureTable | None = None
@@ -82,7 +86,11 @@ class XGBoost:
         """The features of every participant, extracted when first asked for. Raises as `table.extract`."""
         if self._table is None:
             self._table = table.extract(
-                self._days, cache_dir=self._cache_dir, n_jobs=self._n_jobs, progress=self._progress
+                self._days,
+                cache_dir=self._cache_dir,
+                n_jobs=None if isinstance(self._engine, str) and "://" in self._engine else self._n_jobs,
+                engine=self._engine,
+                progress=self._progress,
             )
         return self._table
 

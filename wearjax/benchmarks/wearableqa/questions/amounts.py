@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Scale:
     high: float
     error: float
 
-    @property
+    @functools.cached_property
     def share(self) -> float:
         """Least distance of two amounts, as a share of the smaller one."""
         wanted = ERRORS * self.error if np.isfinite(self.error) else LARGEST_GAP

@@ -105,7 +105,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     measured = {
         marker
         for domain in ("lipid", "glycaemic", "inflammatory")
-        for marker in health.markers(person, domain)
+        for marker in health.markers(person, domain, end)
     }
     lipids = tuple(key for key in LIPIDS if key in measured)
     metabolic = tuple(key for key in METABOLIC if key in measured)

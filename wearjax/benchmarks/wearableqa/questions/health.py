@@ -101,13 +101,13 @@ def sex_of(person: Person) -> str | None:
     return sex if sex in ("female", "male") else None
 
 
-def markers(person: Person, domain: str) -> tuple[str, ...]:
-    """Markers of a domain that were measured and have limits for this person."""
-    sex = sex_of(person)
+def markers(person: Person, domain: str, end: int) -> tuple[str, ...]:
+    """Markers of a domain that were measured by an end date and have limits for this person."""
+    sex, measured = sex_of(person), person.blood(end)
     return tuple(
         marker.key
         for marker in biomarkers.of_domain(domain)
-        if marker.key in person.record.blood and all(limits.of(sex) for limits in marker.limits)
+        if marker.key in measured and all(limits.of(sex) for limits in marker.limits)
     )
 
 

@@ -60,7 +60,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     valid = windows.valid_metrics(person.record, end)
     fitness = tuple(metric for metric in FITNESS if metric in valid)
     recovery = tuple(metric for metric in RECOVERY if metric in valid)
-    markers = tuple(health.markers(person, domain) for domain in METABOLIC)
+    markers = tuple(health.markers(person, domain, end) for domain in METABOLIC)
     if len(fitness) < LEAST_FITNESS or len(recovery) < LEAST_RECOVERY or not all(markers):
         return
     made = graph(fitness, recovery, markers, health.sex_of(person))

@@ -52,13 +52,21 @@ def balanced(
     counts = [Counter([part]) for part in parts]
     chosen = [gold]
 
+    keys, texts = {gold.key}, {gold.text}
+    shortest = longest = len(gold.text)
+
     def fits(option: Option) -> bool:
-        lengths = [len(each.text) for each in (*chosen, option)]
-        new = all(option.key != each.key and option.text != each.text for each in chosen)
-        return new and max(lengths) <= wording.LENGTH_RATIO * min(lengths)
+        if option.key in keys or option.text in texts:
+            return False
+        length = len(option.text)
+        return max(longest, length) <= wording.LENGTH_RATIO * min(shortest, length)
 
     def take(option: Option) -> None:
+        nonlocal shortest, longest
         chosen.append(option)
+        keys.add(option.key)
+        texts.add(option.text)
+        shortest, longest = min(shortest, len(option.text)), max(longest, len(option.text))
         for count, part in zip(counts, attributes(option.key), strict=True):
             count[part] += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import Literal
@@ -43,11 +44,21 @@ class Pairs:
         self, pairs: tuple[Pair, ...], lags: tuple[int, ...] = LAGS
     ) -> Float64[np.ndarray, "pair lag"]:
         """ρ of some pairs at each lag, as their graphs compute it."""
-        a, b = self.sides(pairs)
-        later = np.stack([_later(b, lag) for lag in lags], axis=1)
+        rows = [self._place[pair] for pair in pairs]
+        return self._every[np.ix_(rows, [LAGS.index(lag) for lag in lags])]
+
+    @functools.cached_property
+    def _place(self) -> dict[Pair, int]:
+        return {pair: i for i, pair in enumerate(self.valid)}
+
+    @functools.cached_property
+    def _every(self) -> Float64[np.ndarray, "pair lag"]:
+        a, b = self.sides(self.valid)
+        later = np.stack([_later(b, lag) for lag in LAGS], axis=1)
         return primitives.correlation(a[:, None], later, min_pairs=LEAST_LAGGED)
 
 
+@functools.lru_cache(maxsize=windows.MAX_ENDS)  # three types look at the same pairs, one after the other
 def of(person: Person, end: int) -> Pairs:
     """Valid metrics that share enough days, as a whole and in each half."""
     window = person.record.between(end + windows.WINDOW_RANGE[0], end)

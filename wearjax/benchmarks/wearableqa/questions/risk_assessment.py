@@ -76,7 +76,7 @@ def phrase(key: Key) -> str:
 
 def propose(person: Person, end: int) -> Iterator[Candidate]:
     """One question where each measured domain is clearly active or clearly not."""
-    markers = tuple(health.markers(person, domain) for domain in _BLOOD)
+    markers = tuple(health.markers(person, domain, end) for domain in _BLOOD)
     valid = windows.valid_metrics(person.record, end)
     metrics = tuple(metric for metric in (*_FITNESS, *_SLEEP) if metric in valid)
     if not any(markers):

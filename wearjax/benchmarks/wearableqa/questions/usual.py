@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,7 @@ class Usual:
         return self.z[INDEX[metric], -2 * windows.WINDOW : -windows.WINDOW]
 
 
+@functools.lru_cache(maxsize=windows.MAX_ENDS)  # many types start here, one after the other
 def of(person: Person, end: int) -> Usual:
     """Computed by the graphs' own primitives, so that both agree to the last bit."""
     days = person.record.between(end + windows.baseline_range()[0], end).T

@@ -11,7 +11,6 @@ import datetime
 from wearjax.benchmarks.wearableqa import windows
 from wearjax.daily_metrics import BY_KEY
 
-EPOCH = datetime.date(1970, 1, 1)
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
@@ -40,7 +39,7 @@ def metrics(keys: tuple[str, ...]) -> str:
 
 def date(day: int) -> str:
     """`4 March 2024` of days since 1970-01-01."""
-    there = EPOCH + datetime.timedelta(days=day)
+    there = windows.EPOCH + datetime.timedelta(days=day)
     return f"{there.day} {MONTHS[there.month - 1]} {there.year}"
 
 

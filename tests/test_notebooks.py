@@ -1,0 +1,103 @@
+"""The notebooks run from the first cell to the last with small settings, and are kept without outputs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MOST_CELLS = 24
+REGISTRY = re.compile(r"pypi|pythonhosted|conda|--index-url|--extra-index-url|--find-links", re.IGNORECASE)
+
+pytest.importorskip("ipykernel", reason="notebooks run in a kernel: pip install 'wearjax[notebooks]'")
+nbclient = pytest.importorskip("nbclient")
+nbformat = pytest.importorskip("nbformat")
+
+
+def read(file: Path):
+    return nbformat.read(file, as_version=4)
+
+
+def code_cells(file: Path):
+    return [cell for cell in read(file).cells if cell.cell_type == "code"]
+
+
+def test_all_four_are_here():
+    names = [file.stem for file in NOTEBOOKS]
+    assert names == [
+        "01_quickstart", "02_your_own_export", "03_pretrain_on_gpu_or_tpu", "04_benchmark_your_method",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda f: f.stem)
+def test_kept_without_outputs(file):
+    nbformat.validate(read(file))
+    for cell in code_cells(file):
+        assert cell.outputs == []
+        assert cell.execution_count is None
+    assert set(json.loads(file.read_text())["metadata"]) == {"kernelspec", "language_info"}
+    assert len(read(file).cells) <= MOST_CELLS
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda f: f.stem)
+def test_the_first_code_installs_and_the_second_has_the_settings(file):
+    cells = code_cells(file)
+    assert '"pip", "install"' in cells[0].source
+    assert 'find_spec("wearjax") is None' in cells[0].source
+    assert "jax.devices()" in cells[0].source
+    assert 'os.environ.get("WEARJAX_NOTEBOOK_SMALL") == "1"' in cells[1].source
+    assert not REGISTRY.search(file.read_text())
+    for cell in cells:
+        compile(cell.source, file.name, "exec")
+
+
+def test_one_way_to_install():
+    first = {re.sub(r"EXTRAS = .*", "", code_cells(file)[0].source) for file in NOTEBOOKS}
+    assert len(first) == 1
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    """A kernel of this Python, whatever kernels are registered on the machine."""
+    spec = {"argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "language": "python"}
+    folder = tmp_path / "jupyter" / "kernels" / "python3"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps({**spec, "display_name": "Python 3"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("WEARJAX_NOTEBOOK_SMALL", "1")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    return "python3"
+
+
+WRITTEN = {
+    "01_quickstart": ["wearjax-quickstart/run/bundle/model_card.md", "wearjax-quickstart/scores/report.html"],
+    "02_your_own_export": ["wearjax-own/days/store.json", "wearjax-own/filled/report.html"],
+    "03_pretrain_on_gpu_or_tpu": [
+        "wearjax-pretraining/run/bundle/bundle.json", "wearjax-pretraining/exported/impute.stablehlo",
+    ],
+    "04_benchmark_your_method": ["wearjax-benchmark/report.html", "wearjax-benchmark/packet"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda f: f.stem)
+def test_it_runs(file, kernel, tmp_path):
+    notebook = read(file)
+    nbclient.NotebookClient(
+        notebook, timeout=1800, kernel_name=kernel, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    said = "".join(
+        output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ())
+    )
+    assert "Traceback" not in said
+    assert not [line for line in said.splitlines() if "Warning:" in line and "wearjax" in line]
+    for name in WRITTEN[file.stem]:
+        assert (tmp_path / name).exists(), name
+    assert len(list(tmp_path.iterdir())) == 3  # its own folder, and the two of the kernel: nothing else is left

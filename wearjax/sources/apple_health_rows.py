@@ -1,0 +1,78 @@
+"""Turns the texts of Apple Health records into rows of numbers, many records at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int64, UInt8
+
+from wearjax.sources import apple_health_channels as known
+from wearjax.sources import apple_health_time as times
+
+# Columns of a row. The writer and the unit are numbers of tables; the value of sleep and workouts is a channel.
+START, START_OFFSET, END, END_OFFSET, VALUE, WRITER, UNIT = range(7)
+Rows = Float64[np.ndarray, "sample column=7"]
+Dates = Sequence[bytes] | UInt8[np.ndarray, "record 25"]
+NO_ROWS: Rows = np.zeros((0, 7))
+_UNITS_MAX = 256
+
+
+class Units:
+    """Numbers the units of an archive; beyond 256, further ones share a number that is no unit."""
+
+    def __init__(self):
+        self.texts: list[bytes | None] = []
+        self._number: dict[bytes | None, int] = {}
+
+    def numbers(self, units: Sequence[bytes | None]) -> Int64[np.ndarray, "record"]:
+        for unit in set(units) - self._number.keys():
+            if len(self.texts) <= _UNITS_MAX:
+                self._number[unit] = len(self.texts)
+                self.texts.append(unit if len(self.texts) < _UNITS_MAX else b"one of very many")
+        return np.array([self._number.get(unit, _UNITS_MAX) for unit in units], np.int64)
+
+
+def read(
+    kind: str,
+    *,
+    start: Dates,
+    end: Dates,
+    value: Sequence[bytes],
+    writer: Int64[np.ndarray, "record"],
+    unit: Int64[np.ndarray, "record"],
+) -> Rows:
+    """Rows of records of one type; unreadable values are NaN, unreadable dates `UNREADABLE`."""
+    rows = np.empty((len(value), 7))
+    rows[:, START], rows[:, START_OFFSET] = times.read(start)
+    rows[:, END], rows[:, END_OFFSET] = times.read(end)
+    if kind in known.QUANTITIES:
+        rows[:, VALUE] = numbers(value)
+    else:
+        values = known.SLEEP_VALUES if kind == known.SLEEP_TYPE else known.WORKOUT_TYPES
+        rows[:, VALUE] = [values.get(text, math.nan) for text in value]
+    rows[:, WRITER], rows[:, UNIT] = writer, unit
+    return rows
+
+
+def numbers(texts: Sequence[bytes]) -> Float64[np.ndarray, "text"]:
+    """Decimal numbers, also with an exponent; NaN for anything else."""
+    try:
+        found = list(map(float, texts))
+    except ValueError:
+        found = [_number(text) for text in texts]
+    out = np.array(found)
+    return np.where(np.isfinite(out), out, math.nan) if b"_" not in b"".join(texts) else _strict(texts, out)
+
+
+def _number(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _strict(texts: Sequence[bytes], found: np.ndarray) -> Float64[np.ndarray, "text"]:
+    """Python reads 1_000 as a thousand; no phone writes it."""
+    return np.where([b"_" in text for text in texts], math.nan, found)
