@@ -30,6 +30,7 @@ def prepare(
     seed: int = 0,
     coupling: float = 1.0,
     hours: float | None = None,
+    gaps: bool = True,
     force: Force = False,
 ) -> None:
     """Prepare surgeries for VitalBench, from files or invented, and say what was read and left out.
@@ -51,6 +52,7 @@ def prepare(
         seed: synthetic: same seed, same bytes.
         coupling: synthetic: from 0, targets independent of the other columns, to 1, driven by them.
         hours: synthetic: mean length of a recording.
+        gaps: synthetic: lose blocks of values as the devices do.
     """
     from wearjax.segments import vital_preparing
     from wearjax.sources.synthetic_surgery import Cohort
@@ -75,7 +77,9 @@ def prepare(
                 raise ConfigError(
                     "--synthetic invents the surgeries: give no source, path or reader's option"
                 )
-            cohort = Cohort(CENTRES[centre], synthetic, seed=seed, coupling=coupling, hours=hours)
+            cohort = Cohort(
+                CENTRES[centre], synthetic, seed=seed, coupling=coupling, hours=hours, gaps=gaps
+            )
             made = vital_preparing.prepare_synthetic(cohort, out, **common)
         elif source is None or path is None:
             raise ConfigError("give a source and its path, or --synthetic N")

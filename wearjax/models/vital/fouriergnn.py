@@ -210,7 +210,7 @@ def turned_sum(real: Float[Array, "K B W R"], imaginary: Float[Array, "K B W R"]
 
 def filtered(real, imaginary, embedding: Float[Array, "W"], filters) -> tuple[Array, Array]:
     """Sum of the shrunk outputs of the three layers, for all features of each frequency."""
-    shrink = lambda v: jnp.sign(v) * jax.nn.relu(jnp.abs(v) - SHRINKAGE)  # noqa: E731
+    shrink = lambda v: jax.nn.relu(v - SHRINKAGE)  # noqa: E731  of what is not negative
     column = lambda v: v[:, None]  # noqa: E731
     a, b = real * column(embedding), imaginary * column(embedding)
     total_a = total_b = jnp.zeros_like(a)
