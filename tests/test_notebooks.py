@@ -64,7 +64,10 @@ def test_one_way_to_install():
 @pytest.fixture
 def kernel(tmp_path, monkeypatch):
     """A kernel of this Python, whatever kernels are registered on the machine."""
-    spec = {"argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "language": "python"}
+    spec = {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "language": "python",
+    }
     folder = tmp_path / "jupyter" / "kernels" / "python3"
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text(json.dumps({**spec, "display_name": "Python 3"}))
@@ -85,6 +88,17 @@ WRITTEN = {
     ],
     "04_benchmark_your_method": ["wearjax-benchmark/report.html", "wearjax-benchmark/packet"],
 }  # fmt: skip
+SAID = {
+    "01_quickstart": ["invented, not people"],
+    "02_your_own_export": ["Filled store"],
+    "03_pretrain_on_gpu_or_tpu": ["stopped at step 4", "resuming from step 4 of 8", "invented, not people"],
+    "04_benchmark_your_method": ["day_mean", "week_mean", "steps"],
+}
+
+
+def text(output) -> str:
+    """What a cell printed, plainly or as a table for the page."""
+    return output.get("text", "") or output.get("data", {}).get("text/plain", "")
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda f: f.stem)
@@ -93,11 +107,13 @@ def test_it_runs(file, kernel, tmp_path):
     nbclient.NotebookClient(
         notebook, timeout=1800, kernel_name=kernel, resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
-    said = "".join(
-        output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ())
-    )
+    said = "".join(map(text, [output for cell in notebook.cells for output in cell.get("outputs", ())]))
     assert "Traceback" not in said
     assert not [line for line in said.splitlines() if "Warning:" in line and "wearjax" in line]
+    for words in SAID[file.stem]:
+        assert words in said, words
     for name in WRITTEN[file.stem]:
         assert (tmp_path / name).exists(), name
-    assert len(list(tmp_path.iterdir())) == 3  # its own folder, and the two of the kernel: nothing else is left
+    assert (
+        len(list(tmp_path.iterdir())) == 3
+    )  # its own folder, and the two of the kernel: nothing else is left

@@ -27,6 +27,7 @@ LOADER_BATCH = 32
 LOADER_BATCHES = 200
 MASKED_DAYS = 100
 ARIMA_SERIES = 20
+IMPORT_MB = 1000.0
 
 
 def run(
@@ -36,6 +37,7 @@ def run(
     batch_sizes: Sequence[int] = (),
     dtype: str = "float32",
     against: str | os.PathLike | None = None,
+    size_mb: float | None = None,
 ) -> list[Table]:
     """Runs one measurement and returns tables to print.
 
@@ -44,12 +46,15 @@ def run(
         dtype: compute type of a model's step.
         against: Python file of a rival: for a model `make_step(batch_size)`, whose step of another library is
             timed in turns, for VitalBench with `model=` too; for the bootstrap `score(errors, users, draws, baseline)`.
+        size_mb: of the import: million bytes of XML.
 
     Raises:
         ConfigError: an option that belongs to models, given to another measurement, or a file without it.
     """
     if repeats < 1 or any(size < 1 for size in batch_sizes):
         raise ConfigError("bench: repeats and batch sizes must be at least 1")
+    if size_mb is not None and what != "import":
+        raise ConfigError(f"bench {what}: size_mb belongs to the import")
     if what in MODELS:
         return _model_step(what, repeats, tuple(batch_sizes), dtype, against)
     if what == "vital" and dtype == "float32":
@@ -60,6 +65,8 @@ def run(
         return bootstrap_against(repeats, Path(against))
     if against:
         raise ConfigError(f"bench {what}: against belongs to the models and the bootstrap")
+    if what == "import":
+        return apple_health_import(IMPORT_MB if size_mb is None else size_mb)
     return MEASUREMENTS[what](repeats)
 
 
@@ -228,6 +235,13 @@ def arima(repeats: int) -> list[Table]:
         for method in forecasting_timing.METHODS
     ]
     return [("Statistical forecasters", forecasting_timing.rows(timings))]
+
+
+def apple_health_import(size_mb: float) -> list[Table]:
+    """The whole import of made Apple Health exports, each once: processor time, and memory by file size."""
+    from wearjax.days import import_timing
+
+    return [("Import of an Apple Health export", import_timing.rows(size_mb))]
 
 
 # Configuration at the published size, and batch sizes that fit a laptop.

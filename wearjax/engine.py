@@ -8,7 +8,6 @@ NumPy work; accelerators are for the process itself. Dask is an extra: `pip inst
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.metadata
 import logging
 import multiprocessing
@@ -177,7 +176,10 @@ class _Processes:
         token = uuid.uuid4().hex
         file = Path(self._folder.name) / token
         file.write_bytes(payload)
-        submit = functools.partial(self._pool.submit, _in_process, function, token, str(file))
+
+        def submit(task: Any) -> Any:
+            return self._pool.submit(_in_process, function, token, str(file), task)
+
         try:
             with one_thread_each():
                 yield from _in_order(
@@ -260,14 +262,15 @@ class _Dask:
         self._cluster = None
         try:
             if where == DASK:
-                # Memory-mapped days count as a worker's memory to Dask, which would pause it for them.
-                self._cluster = distributed.LocalCluster(
-                    n_workers=jobs,
-                    threads_per_worker=1,
-                    memory_limit=0,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                )
+                with _ignoring_interrupts():
+                    # Memory-mapped days count as a worker's memory to Dask, which would pause it for them.
+                    self._cluster = distributed.LocalCluster(
+                        n_workers=jobs,
+                        threads_per_worker=1,
+                        memory_limit=0,
+                        dashboard_address=None,
+                        silence_logs=logging.CRITICAL,
+                    )
             self._client = distributed.Client(self._cluster or where, timeout=_ANSWER_S)
         except (OSError, TimeoutError, ValueError) as error:
             self._close_cluster()
@@ -314,6 +317,19 @@ class _Dask:
     def _close_cluster(self) -> None:
         if self._cluster is not None:
             self._cluster.close()
+
+
+@contextlib.contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Processes that start meanwhile leave Ctrl-C, which reaches the whole group, to this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _require_dask() -> None:

@@ -13,6 +13,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+SHOWN_MAX = 600
+
+
+def shown(error: BaseException) -> str:
+    """The message for a terminal: characters that steer one are written out, long lines lose their middle."""
+    return "\n".join(_shown(line) for line in str(error).split("\n"))
+
+
+def _shown(line: str) -> str:
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    half = SHOWN_MAX // 2
+    return plain if len(plain) <= SHOWN_MAX else f"{plain[:half]} … {plain[-half:]}"
+
+
 class WearjaxError(Exception):
     """Base of every error whose message is written for the user."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_items import BANDS, amount, amount_type, candidate, level_type
 from scipy import stats
 
-from wearjax.benchmarks.wearableqa import assemble, audit_wording, option_balance, safety
+from wearjax.benchmarks.wearableqa import assemble, audit_wording, option_balance, option_disguise, safety
 from wearjax.benchmarks.wearableqa.candidate import Option
 from wearjax.benchmarks.wearableqa.item import LETTERS
 
@@ -113,6 +113,40 @@ def test_of_more_options_than_nine_those_are_shown_that_are_right_elsewhere():
     assert len(found) > 60
     assert not option_balance.uneven(shown)
     assert sum(n for text, (_, n) in shown.items() if text in {o.text for o in never}) < 0.2 * len(found) * 10
+
+
+def test_an_answer_does_not_lie_amid_its_options():
+    """The false options change one part each, which leaves the answer between them; spare ones cover that up."""
+    grid = {
+        (float(i), float(j)): Option(f"{'abcd'[i]}x and {'abcd'[j]}y", (i, j))
+        for i in range(4)
+        for j in range(4)
+    }
+    rng, every = np.random.default_rng(3), []
+    for i in range(160):
+        gold = list(grid)[rng.integers(len(grid))]
+        apart = sorted(
+            (key for key in grid if key != gold),
+            key=lambda key: (sum(a != b for a, b in zip(key, gold, strict=True)), rng.random()),
+        )
+        every.append(
+            candidate(f"u{i:03d}", 19_800, 0, gold=grid[gold], distractors=tuple(grid[key] for key in apart))
+        )
+
+    def central(items) -> float:
+        """How often the answer is among the three that are the most like the others."""
+        ranks = [
+            (-option_disguise.likeness(i.choices).sum(axis=1)).argsort().tolist().index(i.gold) for i in items
+        ]
+        return float(np.mean(np.array(ranks) < 3))
+
+    found = made(every, items=4084).items
+    assert len(found) > 100
+    assert not option_balance.uneven(option_balance.rates((i.choices[i.gold], i.choices) for i in found))
+    assert central(found) < 0.45
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(option_balance, "disguise", lambda drafts: None)
+        assert central(made(every, items=4084).items) > 0.6
 
 
 def test_an_amount_has_each_rank_among_its_options_equally_often():

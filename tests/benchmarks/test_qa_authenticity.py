@@ -7,7 +7,8 @@ import pytest
 import scipy.stats
 from made_daily import END, a_type, pairs_of, person, strongest_of
 
-from wearjax.benchmarks.wearableqa import gates
+from wearjax.benchmarks.wearableqa import gates, reads, windows
+from wearjax.benchmarks.wearableqa.graph import Graph, Leaf, Node, evaluate
 from wearjax.benchmarks.wearableqa.panel import Panel
 from wearjax.benchmarks.wearableqa.yields import Judged, Yield, largest_discovery, settle
 from wearjax.daily_metrics import INDEX
@@ -95,6 +96,36 @@ def test_gaps_leave_only_common_days():
     assert np.isnan(null[0, 1])  # fourteen common days are too few
     ranks = [scipy.stats.rankdata(values[0, 0], nan_policy="omit"), scipy.stats.rankdata(values[0, 1])]
     assert null[0, 0] == pytest.approx(abs(np.corrcoef(ranks[0][6:], ranks[1][6:])[0, 1]))
+
+
+def test_answers_of_all_others_are_those_read_one_by_one():
+    rng = np.random.default_rng(8)
+    made = [
+        person(
+            f"p{i}",
+            {key: rng.standard_normal(rng.integers(40, 700)) for key in METRICS[:2]},
+            end=END - int(rng.integers(0, 4)),
+        )
+        for i in range(8)
+    ]
+    leaves = {
+        "w": Leaf("series", "steps", -29, -2, "window"),
+        "b": Leaf("series", "rhr", *windows.baseline_range(), "baseline"),
+        "h": Leaf("series", "rhr", *windows.HISTORY_RANGE, "history"),
+        "f": Leaf("series", "steps", *windows.FUTURE, "future"),
+    }
+    nodes = [Node(f"{name} mean", "mean", (name,)) for name in leaves]
+    graph = Graph(leaves, (*nodes, Node("key", "stack", tuple(node.id for node in nodes))), "key")
+    panel = Panel(made)
+    for weekday in range(7):
+        keys, readable = panel.answers(graph, 7 * 2857 + weekday)
+        for i, other in enumerate(panel.people):
+            end = int(panel.ends[i, weekday])
+            values = reads.read(graph, other, end)
+            assert readable[i] == (end >= 0 and all(np.isfinite(rows).any() for rows in values.values()))
+            expected = evaluate(graph, values)[0] if readable[i] else [np.nan] * 4
+            np.testing.assert_array_equal(keys[i], expected)
+    assert readable.any()
 
 
 def test_fewer_than_two_hundred_others_are_all_asked():

@@ -11,6 +11,7 @@ from made_health import MIDDLE, asked, noise, outcome, someone, the_one
 
 from wearjax.benchmarks.wearableqa import gates, reads
 from wearjax.benchmarks.wearableqa.graph import evaluate
+from wearjax.benchmarks.wearableqa.primitives import OPS
 from wearjax.benchmarks.wearableqa.questions import (
     concordance,
     differential_reasoning,
@@ -49,6 +50,21 @@ def test_a_month_is_asked_only_where_the_past_announced_it():
     assert not [each for each in asked(prognostic_prediction, changed) if each.metrics == ("vo2_max", "hrv")]
     short = someone({"vo2_max": values[-140:, 3], "hrv": values[-140:, 2]}, end=END + 28)
     assert not asked(prognostic_prediction, short)
+
+
+@pytest.mark.parametrize("varied", list(itertools.product([1, 3], repeat=3)))
+def test_outcomes_of_one_and_of_many_records_mix(varied):
+    """A leaf that no variant touches has one row, others one for each variant."""
+    rng = np.random.default_rng(9)
+    shapes = ((28,), (28,), (1,))
+    before, after, spread = (
+        np.repeat(rng.standard_normal((1, *shape)) + at, n, axis=0)
+        for n, shape, at in zip(varied, shapes, (0.0, 1.5, 1.0), strict=True)
+    )
+    found = OPS["next_month"](before, after, np.abs(spread), bad=1)
+    alone = OPS["next_month"](before[:1], after[:1], np.abs(spread[:1]), bad=1)
+    assert found.shape == (max(varied), 2)
+    np.testing.assert_array_equal(found, np.repeat(alone, max(varied), axis=0))
 
 
 # --- 14 recommendation

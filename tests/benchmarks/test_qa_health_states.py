@@ -89,6 +89,7 @@ def test_active_domains(blood, favour, active):
     }
     assert stated == active
     assert outcome(risk_assessment, who, candidate) == ""
+    assert any(option.text.endswith("other one: none") for option in candidate.distractors) == bool(active)
 
 
 def test_risk_needs_clear_flags_and_margins():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wearjax.benchmarks.wearableqa import graph  # noqa: F401  (registers all primitives)
 from wearjax.benchmarks.wearableqa import primitives_shapes as shapes
 from wearjax.benchmarks.wearableqa.primitives import OPS
 

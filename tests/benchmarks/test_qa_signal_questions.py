@@ -130,6 +130,15 @@ def test_two_days_are_too_few():
     assert not list(excursion_count.TYPE.propose(planted(excursions([3, 20])), END))
 
 
+def test_every_option_has_as_many_days_as_an_answer_needs():
+    """Fewer are never right, which gives the options away."""
+    for seed in range(20):
+        days = np.random.default_rng(seed).choice(28, 3, replace=False).tolist()
+        for candidate in excursion_count.TYPE.propose(planted(excursions(days)), END):
+            assert min(sum(option.key) for option in candidate.distractors) >= 3
+            assert len(candidate.distractors) >= 9
+
+
 @pytest.mark.parametrize(("near", "gate"), [(1.39, ""), (1.42, "G2d"), (1.58, "G2d")])
 def test_days_close_to_the_line_leave_at_the_margin(near, gate):
     window = excursions([1, 5, 14, 20, 27], size=4.0)

@@ -17,7 +17,7 @@ from wearjax import cli
 from wearjax.convert import bundle as bundles
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import CheckpointError, ConfigError, MethodError
-from wearjax.models import brits, dlinear, dlinear_forecast, lsm2, lsm2_sparse, mixlinear, registry, segrnn, wbm
+from wearjax.models import dlinear, dlinear_forecast, lsm2, lsm2_sparse, registry, segrnn, wbm
 from wearjax.predict import exported, stablehlo
 from wearjax.predict.pretrained import Pretrained
 
@@ -30,20 +30,20 @@ CONFIGS = {
     "lsm2_sparse": lsm2_sparse.LSM2SparseConfig(**TINY, decoder_depth=2, n_days=3, window_minutes=60),
     "wbm": wbm.WBMConfig(dim=16, tokenizer_hidden=8, depth=1, d_state=8, headdim=8, projection_dim=8),
     "dlinear": dlinear.DLinearConfig(minutes=120, window=7, d_model=4),
-    "brits": brits.BRITSConfig(minutes=60, hidden_size=4),
     "dlinear_forecast": dlinear_forecast.DLinearForecastConfig(),
     "segrnn": segrnn.SegRNNConfig(d_model=8),
-    "mixlinear": mixlinear.MixLinearConfig(),
 }
 STATS = NormalizationStats(np.linspace(0, 50, 19) * (np.arange(19) < 7), np.ones(19) + (np.arange(19) < 7))
-ALIKE = dict(rtol=1e-5, atol=1e-5)
+
+
+def alike(found, wanted):
+    """Equal to 1e-5 of the largest value, NaN at the same places."""
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * max(1.0, np.nanmax(np.abs(wanted))))
 
 
 def bundle_of(kind: str) -> bundles.Bundle:
     architecture = registry.get(kind)
-    graph, shapes = nnx.split(
-        nnx.eval_shape(lambda: architecture.build(CONFIGS[kind], rngs=nnx.Rngs(0)))
-    )
+    graph, shapes = nnx.split(nnx.eval_shape(lambda: architecture.build(CONFIGS[kind], rngs=nnx.Rngs(0))))
     rng = np.random.default_rng(5)
     filled = jax.tree.map(lambda p: jnp.asarray(rng.normal(0, 0.2, p.shape), p.dtype), shapes)
     return bundles.Bundle(kind, CONFIGS[kind], nnx.merge(graph, filled), STATS)
@@ -76,7 +76,8 @@ def folders(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("kind", ["lsm2", "dlinear", "brits"])
+# Other kinds of imputer and forecaster differ from these in the model alone.
+@pytest.mark.parametrize("kind", ["lsm2", "dlinear"])
 def test_an_exported_imputer_gives_the_same_cells(kind, folders):
     bundle, folder = folders(kind)
     data, observed, target = made(5, 240)
@@ -84,15 +85,13 @@ def test_an_exported_imputer_gives_the_same_cells(kind, folders):
     wanted = Pretrained(bundle, batch_size=4).impute(data, observed, target)
     model = wearjax.load_exported(folder, batch_size=4)
     found = model.impute(data, observed, target)
-    np.testing.assert_allclose(found, wanted, **ALIKE)
+    alike(found, wanted)
     np.testing.assert_array_equal(found[~target], data[~target])
     assert np.isfinite(found[target]).all()
-    one = model.impute(data[:1], observed[:1], target[:1])
-    np.testing.assert_allclose(one, wanted[:1], **ALIKE)
 
 
 def test_what_lies_under_a_target_does_not_leak(folders):
-    model = wearjax.load_exported(folders("lsm2")[1])
+    model = wearjax.load_exported(folders("dlinear")[1])
     data, observed, target = made(1, 240)
     other = np.where(target, np.float32(1e9), data)
     one, two = (model.impute(x, observed | target, target) for x in (data, other))
@@ -105,9 +104,7 @@ def test_an_exported_window_model_gives_the_same_cells(folders):
     offsets = np.array([[0, 4], [-1, 0]])
     wanted = Pretrained(bundle, batch_size=2).impute(data, observed, target, day_offsets=offsets)
     model = wearjax.load_exported(folder, batch_size=2)
-    np.testing.assert_allclose(
-        model.impute(data, observed, target, day_offsets=offsets), wanted, **ALIKE
-    )
+    alike(model.impute(data, observed, target, day_offsets=offsets), wanted)
     assert not np.allclose(model.impute(data, observed, target)[0], wanted[0])  # the distance of days counts
     with pytest.raises(MethodError, match=r"whole day_offsets of shape \(2, 2\)"):
         model.impute(data, observed, target, day_offsets=np.zeros((2, 3), int))
@@ -120,20 +117,18 @@ def test_an_exported_encoder_gives_the_same_vectors(kind, shape, folders):
     values = rng.normal(50, 3, (3, *shape)).astype(np.float32)
     values[rng.random(values.shape) < 0.002] = np.nan
     found = wearjax.load_exported(folder, batch_size=2).embed(values)
-    np.testing.assert_allclose(found, Pretrained(bundle, batch_size=2).embed(values), **ALIKE)
+    alike(found, Pretrained(bundle, batch_size=2).embed(values))
     assert np.abs(found[0] - found[1]).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", registry.FORECASTERS)
+@pytest.mark.parametrize("kind", ["dlinear_forecast", "segrnn"])
 def test_an_exported_forecaster_gives_the_same_hours(kind, folders):
     bundle, folder = folders(kind)
     history = np.random.default_rng(2).normal(50, 3, (19, 100)).astype(np.float32)
     history[3, 50:60] = np.nan
     horizon = bundle.config.horizon
     model = wearjax.load_exported(folder)
-    np.testing.assert_allclose(
-        model.forecast(history, horizon), Pretrained(bundle).forecast(history, horizon), **ALIKE
-    )
+    alike(model.forecast(history, horizon), Pretrained(bundle).forecast(history, horizon))
     with pytest.raises(MethodError, match=f"forecasts {horizon} hours, {horizon + 1} are asked for"):
         model.forecast(history, horizon + 1)
     with pytest.raises(MethodError, match=r"a history of shape \(19, hours\)"):
@@ -146,15 +141,30 @@ def test_a_fixed_batch_and_one_platform(folders):
     assert model.batch_size == 3
     data, observed, target = made(4, 120)
     found = model.impute(data, observed, target)
-    np.testing.assert_allclose(found, Pretrained(bundle).impute(data, observed, target), **ALIKE)
+    alike(found, Pretrained(bundle).impute(data, observed, target))
     assert model.manifest["platforms"] == ["cpu"]
 
 
 def test_a_program_compiles_once_a_shape(folders):
     model = wearjax.load_exported(folders("dlinear")[1], batch_size=4)
-    for count in (2, 4, 9, 1, 1):
-        model.impute(*made(count, 120))
+    days = made(9, 120)
+    whole = model.impute(*days)
+    for count in (2, 4, 1, 1):
+        alike(model.impute(*(x[:count] for x in days)), whole[:count])
     assert model._calls["impute"]._cache_size() == 2  # batches of 4 and of 1
+
+
+def test_a_live_model_compiles_once_a_shape():
+    bundle = bundle_of("dlinear")
+    model = Pretrained(bundle, batch_size=4)
+    days = made(9, 120)
+    whole = model.impute(*days)
+    for count in (2, 4, 1, 1):
+        alike(model.impute(*(x[:count] for x in days)), whole[:count])
+    assert sorted(model._imputers) == [1, 4]
+    assert [m._reconstruct.func._cache_size() for m in model._imputers.values()] == [1, 1]
+    with pytest.raises(MethodError, match="a model of kind 'wbm' cannot impute"):
+        Pretrained(bundle_of("wbm")).impute(*made(1, 60))
 
 
 def test_the_manifest_says_how_to_call_it(folders):
@@ -170,7 +180,7 @@ def test_the_manifest_says_how_to_call_it(folders):
 
 
 def test_it_runs_without_the_code_of_the_model(folders):
-    folder = folders("lsm2")[1]
+    folder = folders("dlinear")[1]
     code = (
         "import sys, numpy as np, wearjax\n"
         f"model = wearjax.load_exported({str(folder)!r})\n"
@@ -187,7 +197,10 @@ def test_it_runs_without_the_code_of_the_model(folders):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m, d, o, t: m.impute(d[:, :5], o, t), r"expected \(batch, 19, k·240\) values, got \(1, 5, 240\)"),
+        (
+            lambda m, d, o, t: m.impute(d[:, :5], o, t),
+            r"expected \(batch, 19, k·240\) values, got \(1, 5, 240\)",
+        ),
         (lambda m, d, o, t: m.impute(d[..., :100], o, t), r"expected \(batch, 19, k·240\)"),
         (lambda m, d, o, t: m.impute(d, o[:, :5], t), "observed_mask: expected the shape of the data"),
         (lambda m, d, o, t: m.impute(d.astype(int), o, t), "expected an array of float32, got int64"),
@@ -281,7 +294,17 @@ def test_the_verb_writes_once(tmp_path, capsys):
     path = bundles.save_bundle(
         tmp_path / "bundle", kind="dlinear", config=bundle.config, model=bundle.model, stats=STATS
     )
-    command = ["convert", "stablehlo", str(path), "--out", str(tmp_path / "out"), "--batch", "2", "--platforms", "cpu"]
+    command = [
+        "convert",
+        "stablehlo",
+        str(path),
+        "--out",
+        str(tmp_path / "out"),
+        "--batch",
+        "2",
+        "--platforms",
+        "cpu",
+    ]
     cli.main(command)
     assert "impute.stablehlo" in capsys.readouterr().out
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_apple_health import by_hand, element, heart, moment, read, record, sleep, steps, workout
 
+from wearjax import cli
 from wearjax.channels import BINARY, DEVICE_GROUPS, INDEX, NAMES
-from wearjax.days import clean
+from wearjax.days import clean, importing
 from wearjax.errors import ConfigError, SourceError
 from wearjax.sources import apple_health, apple_health_records
 from wearjax.sources.tally import Tally
@@ -110,8 +111,34 @@ def test_other_makers_are_left_out_and_counted(tmp_path):
     balance(tally)
 
 
-def test_other_makers_join_the_watch_if_asked_without_doubling(tmp_path):
-    assert total(read(tmp_path, *third_party(), include_third_party=True)[DAY], "watch_steps") == 100
+def test_other_makers_fill_the_hours_without_a_watch_if_asked(tmp_path):
+    """An hour belongs to the Watch, else to another maker's device, else to an app, and to one of them alone."""
+    ring, tally = "name:Ring, manufacturer:Oura, model:Ring 3", Tally()
+    elements = [
+        *third_party(),
+        steps(f"{DAY} 10:30", f"{DAY} 10:31", 40, device=ring, source="Oura"),
+        steps(f"{DAY} 11:00", f"{DAY} 11:01", 100, device=ring, source="Oura"),
+        steps(f"{DAY} 11:30", f"{DAY} 11:31", 80, device=None, source="Bridge"),
+        steps(f"{DAY} 12:00", f"{DAY} 12:01", 7, device=None, source="Bridge"),
+        steps(f"{DAY} 13:00", f"{DAY} 13:01", 9, device=None, source="Bridge"),
+        heart(f"{DAY} 13:20", 60),
+    ]
+    for order in (elements, elements[::-1]):
+        day = read(tmp_path, *order, include_third_party=True, tally=tally)[DAY]
+        hours = np.nansum(day.values[INDEX["watch_steps"]].reshape(24, 60), axis=1)
+        assert hours[10:14].tolist() == [60, 100, 7, 0]
+    assert "2 hours without a Watch were filled from other makers' records" in tally.notes
+    balance(tally)
+
+
+def test_two_bands_of_other_makers_do_not_add_up(tmp_path):
+    bands = [f"name:Band, manufacturer:Oura, model:Band {i}" for i in range(2)]
+    elements = [
+        steps(f"{DAY} 10:00", f"{DAY} 10:10", 100 + i, device=b, source="B") for i, b in enumerate(bands)
+    ]
+    day = read(tmp_path, *elements, include_third_party=True)[DAY]
+    assert total(day, "watch_steps") == pytest.approx(101, rel=1e-6)
+    assert np.isnan(day.values[INDEX["iphone_steps"]]).all()
 
 
 def test_entries_made_by_hand(tmp_path):
@@ -150,7 +177,11 @@ def test_exact_repeats_count_once(tmp_path):
     again = [steps(f"{DAY} 10:00", f"{DAY} 10:02", 40), *once[1:]]  # another address
     days = read(tmp_path, *once, *again, steps(f"{DAY} 10:00", f"{DAY} 10:02", 41), tally=tally)
     assert total(days[DAY], "watch_steps") == pytest.approx(81)
-    assert {m for (m, r) in tally.skipped if r == "exact repeat"} == {"StepCount", "HeartRate", "Workout"}
+    assert {m for (m, r) in tally.skipped if r == "exact repeat"} == {
+        "watch_steps",
+        "watch_hr",
+        "workout_yoga",
+    }
     balance(tally)
 
 
@@ -211,11 +242,14 @@ def test_the_unit_of_a_record_that_is_left_out_does_not_matter(tmp_path):
 
 def test_values_that_cannot_be_are_counted(tmp_path):
     tally = Tally()
-    bad = ["-3", "", "many", "nan", "inf", None, "4"]
-    at = [f"{DAY} {h:02}:00" for h in range(7)]
+    bad = ["-3", "", "many", "nan", "inf", None, "1,5", "1_000", "4"]
+    at = [f"{DAY} {h:02}:00" for h in range(9)]
     days = read(tmp_path, *[steps(a, a, v) for a, v in zip(at, bad, strict=True)], tally=tally)
     assert total(days[DAY], "watch_steps") == 4
-    assert tally.skipped == {("StepCount", "negative value"): 1, ("StepCount", "value is not a number"): 5}
+    assert tally.skipped == {
+        ("watch_steps", "negative value"): 1,
+        ("watch_steps", "value is not a number"): 7,
+    }
     balance(tally)
 
 
@@ -263,6 +297,35 @@ def test_dates_of_old_exports(tmp_path):
     for text in (f"{DAY} 10:00:00 +0200", f"{DAY} 10:02:00 +0200"):
         old = old.replace(text, text.replace("-", "").replace(" ", "").replace(":", ""))
     assert read(tmp_path, old)[DAY].values[INDEX["watch_steps"], 600:602].tolist() == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "text", [f"{DAY} 10:00:00\u202fAM +0200", "5/1/2024, 10:00 AM", f"{DAY}T10:00:00+02:00", ""]
+)
+def test_dates_of_other_writers_are_counted_not_guessed(tmp_path, text):
+    tally = Tally()
+    odd = steps(f"{DAY} 10:00", f"{DAY} 10:02", 8).replace(
+        f'startDate="{DAY} 10:00:00 +0200"', f'startDate="{text}"'
+    )
+    day = read(tmp_path, odd, steps(f"{DAY} 12:00", f"{DAY} 12:01", 5), tally=tally)[DAY]
+    assert total(day, "watch_steps") == 5
+    assert tally.skipped == {("watch_steps", "no readable date"): 1}
+
+
+def test_a_date_of_export_behind_records_is_ignored(tmp_path):
+    tally = Tally()
+    late = element("ExportDate", {"value": "2020-01-01 00:00:00 +0000"})
+    walks = [steps(f"{DAY} {hour}:00", f"{DAY} {hour}:01", 5) for hour in (10, 11)]
+    day = read(tmp_path, walks[0], late, walks[1], tally=tally)
+    assert total(day[DAY], "watch_steps") == 10
+    assert tally.notes == ["a date of export behind records was ignored"]
+
+
+def test_control_characters_in_source_names_hide_no_record(tmp_path):
+    tally = Tally()
+    walks = [steps(f"{DAY} 1{i}:00", f"{DAY} 1{i}:01", 5, source="Q\x0bs Watch") for i in range(3)]
+    assert total(read(tmp_path, *walks, tally=tally)[DAY], "watch_steps") == 15
+    assert tally.notes == ["3 bytes that XML forbids were dropped"]
 
 
 def test_an_export_without_a_readable_date_says_so(tmp_path):
@@ -346,6 +409,22 @@ def test_workouts_of_the_ten_types_and_others(tmp_path):
     }  # fmt: skip
     assert tally.skipped == {("Workout", "Swimming"): 1, ("Workout", "MixedCardio"): 1}
     balance(tally)
+
+
+def test_workouts_in_the_form_before_ios_16(tmp_path):
+    """Totals as attributes, no child; and today's, with totals in statistics alone: the same minutes."""
+    times = {"startDate": moment(f"{DAY} 17:00"), "endDate": moment(f"{DAY} 17:41:20")}
+    old = element(
+        "Workout",
+        {"workoutActivityType": "HKWorkoutActivityTypeCycling", "duration": "38.5", "durationUnit": "min",
+         "totalDistance": "12.25", "totalDistanceUnit": "km",
+         "totalEnergyBurned": "310", "totalEnergyBurnedUnit": "Cal", "sourceName": "w", **times},
+    )  # fmt: skip
+    totals = element("WorkoutStatistics", {"type": made.ENERGY, "sum": "310", "unit": "Cal", **times})
+    new = workout(f"{DAY} 17:00", f"{DAY} 17:41:20", "Cycling", inside=totals, source="w")
+    days = [read(tmp_path, one)[DAY].values for one in (old, new)]
+    np.testing.assert_array_equal(*days)
+    assert np.nansum(days[0][INDEX["workout_cycling"]]) == 41
 
 
 def test_a_multisport_session_gives_its_known_parts(tmp_path):
@@ -538,6 +617,75 @@ def test_nothing_personal_leaves_the_reader(tmp_path, caplog):
             read(tmp_path, data)
         shown += str(caught.value)
     assert not [word for word in words if word in shown]
+
+
+def test_a_store_and_what_the_command_prints_hold_nothing_personal(tmp_path, capfd):
+    elements = [
+        steps(f"{DAY} 10:00", f"{DAY} 10:01", 5),
+        steps(f"{DAY} 10:00", f"{DAY} 10:01", 5, device=None, source="Strava of Rosalind"),
+        sleep(f"{DAY} 01:00", f"{DAY} 05:00", "AsleepCore", source=f"{made.OWNER}’s Bed", device=None),
+        record("Rosalind", f"{DAY} 10:00", f"{DAY} 10:01", 5),
+        element("Rosalind", {"name": made.OWNER}),
+        workout(f"{DAY} 10:00", f"{DAY} 10:01", "Quist’s sport", source=made.OWNER),
+    ]
+    route = f"<gpx><name>{made.OWNER}</name><trkpt lat='52.5163'/></gpx>".encode()
+    file = made.zipped(
+        tmp_path / "export.zip",
+        {"a/export.xml": made.document(*elements), "a/workout-routes/r.gpx": route,
+         "a/electrocardiograms/e.csv": f"Name,{made.OWNER}\nDate of Birth,{made.BORN}".encode()},
+    )  # fmt: skip
+    cli.main(
+        [
+            "data",
+            "import",
+            "apple-health",
+            str(file),
+            "--out",
+            str(tmp_path / "days"),
+            "--include-third-party",
+        ]
+    )
+    shown = "".join(capfd.readouterr()).encode()
+    stored = b"".join(f.read_bytes() for f in sorted((tmp_path / "days").rglob("*")) if f.is_file())
+    assert b"watch_steps" in shown
+    for text in (shown, stored):
+        for word in ("Rosalind", "Quist", made.BORN, "Strava", "52.5163", "HKDevice"):
+            assert word.encode() not in text
+            assert word.encode("utf-16-le") not in text
+
+
+def test_the_report_of_a_channel(tmp_path):
+    """Read, used, left out, first and last day, days with data; why is told by channel too."""
+    tally = Tally()
+    walk = steps("2024-05-03 10:00", "2024-05-03 10:01", 7)
+    read(
+        tmp_path, walk, walk, steps("2024-05-03 11:00", "2024-05-03 11:01", -1),
+        steps("2024-05-05 23:59", "2024-05-06 00:01", 8), steps(f"{DAY} 10:00", f"{DAY} 10:01", 5, device=made.PHONE),
+        sleep("2024-05-05 10:00", "2024-05-05 10:00", "InBed"), tally=tally,
+    )  # fmt: skip
+    rows = {row.pop("channel"): tuple(row.values()) for row in tally.channel_rows()}
+    assert rows == {
+        "watch_steps": ("4", "2", "2", "2024-05-03", "2024-05-06", "3"),
+        "iphone_steps": ("1", "1", "0", DAY, DAY, "1"),
+        "sleep_inbed": ("1", "0", "1", "", "", "0"),
+    }
+    assert tally.skipped == {
+        ("watch_steps", "exact repeat"): 1, ("watch_steps", "negative value"): 1, ("sleep_inbed", "no length"): 1,
+    }  # fmt: skip
+    assert tally.as_dict()["spans"]["watch_steps"] == {"first": "2024-05-03", "last": "2024-05-06", "days": 3}
+
+
+def test_importing_again_gives_the_same_store(tmp_path):
+    file = tmp_path / "export.xml"
+    file.write_bytes(
+        made.document(*[steps(f"{DAY} {h:02}:10", f"{DAY} {h:02}:17", 13 * h + 1) for h in range(24)])
+    )
+    stores = [
+        importing.import_days("apple-health", file, tmp_path / "days", overwrite=True).store for _ in range(2)
+    ]
+    assert len(stores[0]) == len(stores[1]) == 1
+    np.testing.assert_array_equal(stores[0].values(0), stores[1].values(0))
+    assert stores[0].meta["provenance"] == stores[1].meta["provenance"]
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):

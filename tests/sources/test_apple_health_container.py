@@ -11,7 +11,6 @@ import pytest
 
 from wearjax.channels import INDEX
 from wearjax.errors import SourceError
-from wearjax.sources import apple_health_container as container
 from wearjax.sources import archive
 from wearjax.sources.tally import Tally
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
+
 import made_apple_health as made
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wearjax.sources import apple_health_device as devices
 
@@ -37,21 +41,44 @@ def test_fields_hold_commas():
     ],
 )
 def test_kinds(device, source, kind):
-    text = f", {device}>" if device else ""
-    assert devices.DeviceTable()[text, source].kind == kind
+    text = f"<<HKDevice: 0x1f>, {device}>" if device else ""
+    assert writer(devices.WriterTable(), text, source).kind == kind
+
+
+def writer(table: devices.WriterTable, text: str, source: str) -> devices.Writer:
+    """By the attributes, and by what a file holds for them: the same."""
+    number = table.number(text, source)
+    raw = [html.escape(part).encode() for part in (text, source)]
+    assert table.numbers([raw[0]] * 2, [raw[1]] * 2).tolist() == [number] * 2
+    return table.writers[number]
+
+
+@given(
+    st.text(st.sampled_from("<>&;, 0xw"), max_size=12),
+    st.sampled_from(["", f", {made.WATCH}>"]),
+    st.text(max_size=4),
+)
+def test_any_text_written_or_read_gives_one_writer(start, end, source):
+    writer(devices.WriterTable(), start + end, source)
 
 
 def test_one_number_a_device():
-    table = devices.DeviceTable()
-    first = table[f", {made.WATCH}>", "a"]
-    assert table[f", {made.WATCH.replace('10.6.1', '11.0')}>", "a"] == first  # an update is no new watch
-    assert table[f", {made.WATCH.replace('Watch6,2', 'Watch7,1')}>", "a"] != first
-    assert table.count("watch") == 2
+    table = devices.WriterTable()
+    first = writer(table, f"<<HKDevice: 0x1>, {made.WATCH}>", "a")
+    later = made.WATCH.replace("10.6.1", "11.0")
+    assert writer(table, f"<<HKDevice: 0x2>, {later}>", "a") == first  # an update is no new watch
+    other = writer(table, f"<<HKDevice: 0x1>, {made.WATCH.replace('Watch6,2', 'Watch7,1')}>", "a")
+    assert other.device != first.device
+    assert other.source == first.source
+    assert writer(table, f"<<HKDevice: 0x1>, {made.WATCH}>", "b").source != first.source
+    assert table.count("watch") == 3
 
 
 def test_hostile_variety_stays_bounded(monkeypatch):
     monkeypatch.setattr(devices, "_CACHED_MAX", 100)
-    table = devices.DeviceTable()
-    numbers = {table[f", {made.WATCH}>", f"source {i}"].number for i in range(1000)}
-    assert len(table) <= 100
-    assert max(numbers) == 63
+    monkeypatch.setattr(devices, "_SOURCES_MAX", 200)
+    table = devices.WriterTable()
+    found = [writer(table, f"<<HKDevice: 0x1>, {made.WATCH}>", f"source {i}") for i in range(1000)]
+    assert len(table._cached) <= 101
+    assert max(one.device for one in found) == 63
+    assert max(one.source for one in found) == 199

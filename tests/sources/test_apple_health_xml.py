@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wearjax.errors import SourceError
 from wearjax.sources import apple_health_xml as xml
-from wearjax.sources.apple_health_container import DamagedError
+from wearjax.sources.archive import DamagedError
 
 BROKEN_DTD = """<!DOCTYPE HealthData [
 <!-- HealthKit Export Version: 12 -->
@@ -36,14 +36,26 @@ def chunks(data: bytes, size: int):
     return (data[i : i + size] for i in range(0, len(data), size))
 
 
+class Elements:
+    """Stands where the reader of records does and keeps every element."""
+
+    def __init__(self):
+        self.found, self.depth = [], 0
+
+    def attach(self, parser):
+        parser.StartElementHandler = lambda name, attributes: self.found.append((name, attributes))
+
+    def at(self, place):
+        pass
+
+    def take(self, block=None, records=None):
+        assert records is None or not len(records)
+
+
 def elements(data: bytes, *, size: int = 1 << 16):
-    found = []
-
-    def attach(parser):
-        parser.StartElementHandler = lambda name, attributes: found.append((name, attributes))
-
-    cleaned = xml.parse(chunks(data, size), attach, name="export.xml")
-    return found, cleaned
+    reader = Elements()
+    cleaned = xml.parse(chunks(data, size), reader, name="export.xml", plain=False)
+    return reader.found, cleaned
 
 
 @pytest.mark.parametrize(
@@ -143,3 +155,9 @@ def test_a_tag_without_end_does_not_fill_memory(monkeypatch):
     monkeypatch.setattr(xml, "TAG_BYTES_MAX", 1000)
     with pytest.raises(SourceError, match="a tag longer than"):
         elements(made.document('<Record a="' + "x" * 5000 + '"/>'), size=100)
+
+
+def test_a_comment_without_end_does_not_fill_memory(monkeypatch):
+    monkeypatch.setattr(xml, "TAG_BYTES_MAX", 1000)
+    with pytest.raises(SourceError, match="a tag longer than"):
+        elements(made.document("<!-- " + "<Record/>" * 500), size=100)

@@ -257,7 +257,7 @@ def test_daily_sums_are_kept_over_a_clock_change(tmp_path):
 
 def test_exercise(tmp_path):
     logs = [
-        {"logId": 1, "activityName": "Run", "startTime": "05/01/24 18:00:00", "duration": 1_800_000, "logType": "tracker"},
+        {"logId": 1, "activityName": "Run", "startTime": "05/01/24 18:00:00", "duration": 1_800_000},
         {"logId": 1, "activityName": "Run", "startTime": "05/01/24 18:00:00", "duration": 1_800_000},
         {"logId": 2, "activityName": "Swim", "startTime": "05/01/24 20:00:00", "duration": 1_800_000},
         {"logId": 3, "activityName": "With my secret friend", "startTime": "05/01/24 20:00:00", "duration": 60_000},
@@ -361,3 +361,30 @@ def test_the_import_verb_keeps_no_names(tmp_path):
     for file in (tmp_path / "out").rglob("*"):
         assert not file.is_file() or b"Secret" not in file.read_bytes()
     assert "1 files of other measures were not read" in made.tally.notes
+
+
+def test_changed_letters_end_in_a_result_or_one_line(tmp_path):
+    members = nights(-2, n=3) | {
+        ROOT + "heart_rate-2024-05-01.json": heart_json(
+            *((f"05/01/24 10:00:{i:02d}", 60, 2) for i in range(20))
+        ),
+        CSV + "steps_2024-05-01.csv": b"timestamp,steps,data source\n2024-05-01T11:00:00Z,5,Fitbit\n" * 5,
+    }
+    members = {
+        name: data if isinstance(data, bytes) else json.dumps(data).encode() for name, data in members.items()
+    }
+    refused = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        changed = {}
+        for name, data in members.items():
+            letters = bytearray(data)
+            for place in rng.integers(0, len(data), 2):
+                letters[place] = rng.integers(32, 127)
+            changed[name] = bytes(letters)
+        try:
+            read(archive(tmp_path / "a.zip", changed))
+        except SourceError as error:
+            refused.append(str(error))
+    assert 0 < len(refused) < 25
+    assert not any("\n" in line for line in refused)

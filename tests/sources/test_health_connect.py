@@ -223,7 +223,7 @@ def test_two_apps_never_count_a_step_twice(made):
     days, tally = read(path, apps=("com.google.android.apps.fitness",))
     assert total(days, STEPS) == 200
     assert skipped(tally, "not chosen") == 3
-    with pytest.raises(ConfigError, match="com.fitbit.FitbitMobile"):
+    with pytest.raises(ConfigError, match="FitbitMobile"):
         read(path, apps=("com.nobody",))
 
 
@@ -402,8 +402,8 @@ def test_damaged_and_foreign_files(tmp_path, made):
                 zipped.writestr(member, content)
         with pytest.raises(SourceError, match=said):
             read(tmp_path / name)
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE a (b)")
     with pytest.raises(SourceError, match="no application_info_table"):
-        sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE a (b)")
         read(tmp_path / "other.db")
 
 
@@ -428,3 +428,29 @@ def test_the_import_verb_keeps_no_names(made, tmp_path):
     assert len(imported.store) == 1
     for file in (tmp_path / "out").rglob("*"):
         assert not file.is_file() or b"Secret" not in file.read_bytes()
+
+
+def test_changed_bytes_end_in_a_result_or_one_line(made):
+    for i in range(30):
+        made.steps(
+            f"2024-05-01T10:{i:02d}:00", f"2024-05-01T10:{i:02d}:30", i, app=1 + i % 2, device=1 + i % 3
+        )
+    made.sleep(
+        "2024-05-01T23:00:00", "2024-05-02T06:00:00", [("2024-05-01T23:00:00", "2024-05-02T01:00:00", 4)]
+    )
+    made.workout("2024-05-01T10:00:00", "2024-05-01T10:30:00", 33, "Run")
+    path = made.done()
+    data = path.read_bytes()
+    refused = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        changed = bytearray(data)
+        for place in rng.integers(0, len(data), int(rng.integers(1, 20))):
+            changed[place] = rng.integers(0, 256)
+        path.write_bytes(changed)
+        try:
+            read(path)
+        except SourceError as error:
+            refused.append(str(error))
+    assert 0 < len(refused) < 30
+    assert not any("\n" in line for line in refused)

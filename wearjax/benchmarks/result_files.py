@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wearjax import writing
 from wearjax.errors import ConfigError
 
 _COLUMN_TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
@@ -30,13 +31,9 @@ def score_table(scores: Sequence[Any], kind: type) -> pa.Table:
 
 def write_json(path: str | os.PathLike, content: Any) -> None:
     """Writes JSON in which undefined numbers are null; the file appears whole or not at all."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(plain(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    text = json.dumps(plain(content), indent=1, allow_nan=False) + "\n"
+    with writing.file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def check_folder(path: str | os.PathLike | None) -> None:

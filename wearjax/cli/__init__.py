@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
+from wearjax import errors
 from wearjax.cli import (
     data,
     evaluate,
@@ -109,13 +112,29 @@ def _run(args: list[str]) -> None:
     return tyro.cli(command, prog=prog, args=rest)
 
 
+# What the machine refuses, wherever a verb was: no room, not allowed, not readable.
+_OF_THE_DISK = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ELOOP,
+    errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENOMEM,
+}  # fmt: skip
+
+
+def _fail(line: str) -> NoReturn:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {line}", markup=False)
+    raise SystemExit(1) from None
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of `wearjax`. Errors meant for people are one line and exit status 1; Ctrl-C exits with 130."""
     try:
         _run(list(sys.argv[1:] if args is None else args))
     except WearjaxError as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error}", markup=False)
-        raise SystemExit(1) from None
+        _fail(errors.shown(error))
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(errors.shown(OSError(f"{where}{error.strerror or error}")))
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted")
         raise SystemExit(130) from None

@@ -113,6 +113,7 @@ def import_(
             source, path, out, overwrite=force, engine=engine, jobs=jobs, progress=progress, **options
         )
     print_rows("Read", [{"records": name, "read": f"{count:,}"} for name, count in made.tally.read.items()])
+    print_rows("Records and days by channel", made.tally.channel_rows())
     inspect(out)
     if made.tally.partial:
         raise WearjaxError(f"{path}: {made.tally.partial}")

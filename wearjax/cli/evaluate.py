@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from wearjax.cli.output import Bar, Force, PathArgument, console, print_rows
+from wearjax.cli.output import Bar, Force, PathArgument, console, only_page_missing, print_rows
 from wearjax.errors import ConfigError
 
 # Names of `wearjax.predict.imputers.baselines`, which help should not have to import.
@@ -48,6 +48,8 @@ def imputation_track(
     bootstrap: int = 1000,
     seed: int = 42,
     batch_days: int = 256,
+    engine: str | None = None,
+    jobs: int | None = None,
     force: Force = False,
 ) -> None:
     """Score imputers on the OpenMHC masking scenarios, on single days or on windows of several days.
@@ -65,6 +67,9 @@ def imputation_track(
         max_samples: score at most this many days, or windows.
         bootstrap: resamples for the intervals.
         batch_days: most days in one call of a method.
+        engine: where participants are worked on: local (processes), dask (a Dask cluster on this machine) or
+            the address of a Dask scheduler, tcp://HOST:PORT (default: this process).
+        jobs: processes of the engine (default: one a core).
     """
     from wearjax.benchmarks.openmhc import imputation
     from wearjax.days import splits
@@ -73,8 +78,9 @@ def imputation_track(
     from wearjax.predict.imputers import baselines
     from wearjax.report import page
 
-    if (out / "results.json").exists() and not force:
-        raise ConfigError(f"{out} already holds results; pass --force to replace them")
+    if only_page_missing(out, force=force):
+        console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+        return
     own = [from_file.load(text) for text in method]
     trained = [_trained_imputer(path) for path in bundle]
     days, members = open_days(data), splits.read_splits(data)
@@ -91,6 +97,8 @@ def imputation_track(
             bootstrap=bootstrap,
             seed=seed,
             batch_days=batch_days,
+            engine=engine,
+            jobs=jobs,
             force=force,
         )
     except KeyboardInterrupt:
@@ -145,20 +153,21 @@ def impute(
     Args:
         bundle: folder of a trained model.
         days: day store or OpenMHC data root to fill.
-        out: run folder: the filled store in days/, a gallery and report.html.
+        out: run folder: the filled store in days/, a gallery, report.html and, for a few people, your_days.html.
     """
     from wearjax.convert import bundle as bundles
     from wearjax.days.open import open_days
-    from wearjax.predict import fill
+    from wearjax.predict import fill, hidden_errors
     from wearjax.predict.imputers import lsm2
-    from wearjax.report import page
+    from wearjax.report import page, your_days
+    from wearjax.segments import person_days
 
     loaded = bundles.load_bundle(bundle)
     imputer = lsm2.imputer_of(loaded, batch_size=batch_size)
     with Bar("Imputing") as progress:
         fill.fill_days(
             imputer,
-            open_days(days),
+            recorded := open_days(days),
             out,
             method=loaded.kind,
             config=bundles.describe(loaded),
@@ -168,6 +177,13 @@ def impute(
         )
     console.print(f"Filled store: {out / 'days'}", soft_wrap=True)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+    if len(set(recorded.participants)) <= your_days.PEOPLE_MAX:
+        with Bar("Reading days") as progress:
+            person_days.save(person_days.of_days(recorded, progress=progress), out / your_days.DAYS_FILE)
+        with Bar("Hiding measured minutes") as progress:
+            errors = hidden_errors.measure(imputer, recorded, batch_size=batch_size, progress=progress)
+            hidden_errors.save(errors, out / your_days.ERRORS_FILE)
+        console.print(f"Your days: {your_days.write(out).resolve()}", soft_wrap=True)
 
 
 def bench(
@@ -184,6 +200,7 @@ def bench(
             "bootstrap",
             "prediction_bootstrap",
             "arima",
+            "import",
         ]
     ] = "lsm2",
     *,
@@ -191,22 +208,26 @@ def bench(
     batch: tuple[int, ...] = (),
     dtype: Literal["float32", "bfloat16"] = "float32",
     against: Path | None = None,
+    size_mb: float | None = None,
 ) -> None:
     """Measure this machine: throughput and share of the matrix-product rate taken in the same process.
 
     Args:
         what: the training step of a model at its published size (vital: of VitalBench), the loader, the masks, the
-            features of XGBoost, a bootstrap, or the statistical forecasters.
+            features of XGBoost, a bootstrap, the statistical forecasters, or the import of an Apple Health export.
         repeats: timed repetitions; the median is shown.
         batch: batch sizes of a model's step.
         dtype: compute type of a model's step.
         against: Python file of a rival, timed in turns with ours: make_step(batch_size) of a model, e.g. in
             PyTorch (vital: make_step(batch_size, model=...)); score(errors, users, draws, baseline) of the
             bootstrap.
+        size_mb: million bytes of XML of the made export that is imported (default: 1000).
     """
     from wearjax import bench as benchmarks
 
-    for title, rows in benchmarks.run(what, repeats=repeats, batch_sizes=batch, dtype=dtype, against=against):
+    for title, rows in benchmarks.run(
+        what, repeats=repeats, batch_sizes=batch, dtype=dtype, against=against, size_mb=size_mb
+    ):
         print_rows(title, rows)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import Progress
 
-from wearjax.cli.output import Force, PathArgument, console
+from wearjax.cli.output import Force, PathArgument, console, only_page_missing
 from wearjax.errors import ConfigError
 
 _FITTED = ("autoarima", "autoets")  # each series anew
@@ -31,6 +31,7 @@ def forecasting_track(
     max_samples: int | None = None,
     split: Literal["validation", "test"] = "test",
     time_limit: float | None = None,
+    engine: str | None = None,
     jobs: int | None = None,
     cache: Path | None = None,
     bootstrap: int = 1000,
@@ -55,28 +56,28 @@ def forecasting_track(
         sample_index: file of time points (default: the one of the data root, else drawn by its rules).
         max_samples: score the first windows only.
         time_limit: processor seconds that autoarima and autoets may take for a series (default: no limit).
-        jobs: processes of autoarima and autoets (default: one a core).
+        engine: where participants are worked on: local (processes), dask (a Dask cluster on this machine) or
+            the address of a Dask scheduler, tcp://HOST:PORT (default: this process).
+        jobs: processes of the engine, or without one of autoarima and autoets (default: one a core).
         cache: folder in which autoarima and autoets keep their fits (default: none).
         bootstrap: resamples for the intervals.
     """
     from wearjax.benchmarks.openmhc import forecasting, imputation
     from wearjax.report import page
 
-    if (out / "results.json").exists() and not force:
-        raise ConfigError(f"{out} already holds results; pass --force to replace them")
+    if only_page_missing(out, force=force):
+        console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+        return
     of_toto = {"base": toto_base, "lora_alpha": toto_lora_alpha}
     toto = {name: value for name, value in of_toto.items() if value is not None}
     if toto and toto_checkpoint is None:
         raise ConfigError("--toto-base, --toto-lora-alpha: only with --toto-checkpoint")
-    given: dict[str, Any] = {"time_limit": time_limit, "jobs": jobs, "cache": cache}
-    fitted = {name: value for name, value in given.items() if value is not None}
-    if fitted and not set(methods) & set(_FITTED):
-        raise ConfigError("--time-limit, --jobs, --cache: only with --methods autoarima or autoets")
+    fitted = _of_fits(methods, engine, time_limit=time_limit, jobs=jobs, cache=cache)
     checkpoints = {"toto": toto_checkpoint, "chronos2": chronos2_checkpoint}
     with _Bars() as bars:
         options: dict[str, dict[str, Any]] = {
             "toto": toto,
-            **{name: {**fitted, "progress": bars.series} for name in _FITTED},
+            **{name: {**fitted, **({} if engine else {"progress": bars.series})} for name in _FITTED},
         }
         chosen = _forecasters(methods, checkpoints, options)
         chosen += [_trained(path, data) for path in bundle]
@@ -91,6 +92,8 @@ def forecasting_track(
                 output_dir=out,
                 bootstrap=bootstrap,
                 seed=seed,
+                engine=engine,
+                jobs=jobs if engine else None,
                 force=force,
                 progress=bars.windows,
             )
@@ -101,6 +104,26 @@ def forecasting_track(
             raise
     console.print(results.summary(), soft_wrap=True, highlight=False)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+
+
+def _of_fits(
+    methods: tuple[str, ...],
+    engine: str | None,
+    *,
+    time_limit: float | None,
+    jobs: int | None,
+    cache: Path | None,
+) -> dict[str, Any]:
+    """The options of autoarima and autoets; on an engine each participant is fitted by one process."""
+    given = {"time_limit": time_limit, "jobs": None if engine else jobs, "cache": cache}
+    fitted = {name: value for name, value in given.items() if value is not None}
+    if fitted and not set(methods) & set(_FITTED):
+        raise ConfigError(
+            "--time-limit, --jobs, --cache: only with --methods autoarima or autoets, or with --engine"
+        )
+    if time_limit is not None and engine not in (None, "local"):
+        raise ConfigError("--time-limit: works in processes of this machine only (--engine local)")
+    return {**fitted, "jobs": 1} if engine else fitted
 
 
 def _forecasters(

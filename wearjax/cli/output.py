@@ -13,6 +13,8 @@ from rich.progress import Progress
 from rich.table import Table
 from tyro.conf import Positional
 
+from wearjax.errors import ConfigError
+
 console = Console()
 PathArgument = Positional[Path]
 SECONDS_A_LINE = 20
@@ -51,6 +53,19 @@ class Bar:
 
     def __exit__(self, *_) -> None:
         self._progress.stop()
+
+
+def only_page_missing(out: Path, *, force: bool) -> bool:
+    """Whether a run ended between its results and its page, so that the same command has the page to write alone.
+
+    Raises:
+        ConfigError: both are there.
+    """
+    if force or not (out / "results.json").exists():
+        return False
+    if (out / "report.html").exists():
+        raise ConfigError(f"{out} already holds results; pass --force to replace them")
+    return True
 
 
 def print_rows(title: str, rows: Sequence[dict]) -> None:

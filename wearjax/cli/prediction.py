@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.progress import Progress
 
-from wearjax.cli.output import Force, Lines, PathArgument, console
+from wearjax.cli.output import Force, Lines, PathArgument, console, only_page_missing
 from wearjax.errors import ConfigError
 from wearjax.tasks import BASELINE, TASKS
 
@@ -41,6 +42,8 @@ def prediction_track(
     split: Literal["validation", "test"] = "test",
     label_window: Literal["full_history", "forward"] = "full_history",
     cache: Path | None = None,
+    engine: str | None = None,
+    jobs: int | None = None,
     bootstrap: int = 1000,
     seed: int = 42,
     force: Force = False,
@@ -70,14 +73,18 @@ def prediction_track(
         label_window: forward ends some weeks after the label (an ablation).
         cache: folder for features and answers of language models, which later runs then find ready (default:
             answers are kept in the run folder).
+        engine: where the features of xgboost are extracted: local (processes of this machine), dask (a Dask cluster on
+            this machine) or the address of a Dask scheduler, tcp://HOST:PORT (default: this machine).
+        jobs: processes of the engine (default: one a core).
         bootstrap: resamples for the intervals.
     """
     from wearjax.benchmarks.openmhc import prediction
     from wearjax.days.open import open_days
     from wearjax.report import page
 
-    if (out / "results.json").exists() and not force:
-        raise ConfigError(f"{out} already holds results; pass --force to replace them")
+    if only_page_missing(out, force=force):
+        console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+        return
     checkpoints = {"toto": toto_checkpoint, "chronos2": chronos2_checkpoint}
     weights = {**_bundles(bundle), **{name: path for name, path in checkpoints.items() if path is not None}}
     toto = {"base": toto_base, "lora_alpha": toto_lora_alpha}
@@ -92,12 +99,16 @@ def prediction_track(
         concurrency=llm_concurrency,
         max_tokens=llm_max_tokens,
     )
-    with _Bars() as bars, _probes(methods, endpoint, out=out, cache=cache, force=force, bars=bars) as probes:
+    with (
+        _Bars() as bars,
+        _probes(methods, endpoint, out=out, cache=cache, force=force, bars=bars) as probes,
+        _extraction(methods, engine, jobs) as extraction,
+    ):
         chosen = _predictors(
             open_days(data),
             methods,
             weights,
-            options={"toto": toto},
+            options={"toto": toto, "xgboost": extraction},
             probes={} if probes is None else probes.probes,
             own=method,
             cache=cache,
@@ -119,6 +130,20 @@ def prediction_track(
     for line in () if probes is None else probes.lines():
         console.print(line, soft_wrap=True, highlight=False)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+
+
+@contextmanager
+def _extraction(methods: tuple[str, ...], engine: str | None, jobs: int | None) -> Iterator[dict[str, Any]]:
+    """What xgboost is told about where to extract features."""
+    if engine is None and jobs is None:
+        yield {}
+        return
+    if "xgboost" not in methods:
+        raise ConfigError("--engine, --jobs: only with --methods xgboost, whose features they extract")
+    from wearjax.engine import Engine
+
+    with Engine(engine, jobs=jobs) as opened:
+        yield {"engine": opened}
 
 
 def _endpoint(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from wearjax.cli.output import Bar, Force, PathArgument, console
+from wearjax.cli.output import Bar, Force, PathArgument, console, only_page_missing
 from wearjax.errors import ConfigError
 from wearjax.language.question_prompt import Form, Mode, Removed
 
@@ -91,12 +91,16 @@ def evaluate(
         seed: of the resamples and of random letters.
     """
     from wearjax.benchmarks.wearableqa import evaluate as qa
+    from wearjax.benchmarks.wearableqa import results
     from wearjax.language.endpoint import Endpoint
     from wearjax.language.questions_run import Agent
     from wearjax.report import qa_page
 
     if not llm_url or not llm_model:
         raise ConfigError("qa evaluate: needs --llm-url (http://HOST:PORT/v1) and --llm-model")
+    if results.is_run(out) and results.read(out).finished and only_page_missing(out, force=force):
+        console.print(f"Report: {qa_page.write(out).resolve()}", soft_wrap=True)
+        return
     endpoint = Endpoint(
         llm_url, llm_model, api_key_env=llm_key_env, max_tokens=llm_max_tokens, timeout_s=llm_timeout,
         retries=llm_retries, concurrency=llm_concurrency,

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from tyro.conf import Positional
 
-from wearjax.cli.output import Force, PathArgument, console, print_rows
+from wearjax.cli.output import Force, PathArgument, console, only_page_missing, print_rows
 from wearjax.errors import ConfigError
 from wearjax.segments.vital_settings import VitalSettings
 from wearjax.vitals import HORIZON_MINUTES
@@ -64,6 +64,8 @@ def train(
     """
     from wearjax.benchmarks.vitalbench import tracks
 
+    if only_page_missing(out, force=force):
+        return _page(out)
     _make_room(out, force)
     budget = tracks.Budget(epochs, patience, batch_size, learning_rate)
     with _bars() as progress:
@@ -94,6 +96,8 @@ def evaluate(
 
     if out.resolve() == run.resolve():
         raise ConfigError(f"--out: {out} is the run itself; its scores would be replaced")
+    if only_page_missing(out, force=force):
+        return _page(out)
     _make_room(out, force)
     with _bars() as progress:
         results = tracks.score_run(run, data, output_dir=out, split=split, progress=progress)
@@ -168,9 +172,13 @@ def _make_room(out: Path, force: bool) -> None:
 
 
 def _show(text: str, out: Path) -> None:
+    console.print(text, soft_wrap=True, highlight=False)
+    _page(out)
+
+
+def _page(out: Path) -> None:
     from wearjax.report import vital_page
 
-    console.print(text, soft_wrap=True, highlight=False)
     console.print(f"Report: {vital_page.write(out).resolve()}", soft_wrap=True)
 
 

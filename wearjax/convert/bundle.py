@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 from flax import nnx
 
 import wearjax
+from wearjax import json_text, npz, writing
 from wearjax.convert import card
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import CheckpointError, ConfigError, StoreError
@@ -84,17 +83,11 @@ def save_bundle(
     path = Path(path)
     if path.exists():
         raise CheckpointError(f"{path} exists; a bundle is never overwritten")
-    temporary = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        temporary.mkdir(parents=True)
-        facts = describe(Bundle(kind, config, model, stats, origin, licence))
-        np.savez(temporary / "weights.npz", **parameters(model))  # type: ignore[arg-type]
-        (temporary / "bundle.json").write_text(json.dumps(facts, indent=1) + "\n")
-        (temporary / CARD).write_text(_card(facts, path))
-        temporary.rename(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    facts = describe(Bundle(kind, config, model, stats, origin, licence))
+    with writing.folder(path, error=CheckpointError) as partial, writing.told(path, error=CheckpointError):
+        np.savez(partial / "weights.npz", **parameters(model))  # type: ignore[arg-type]
+        (partial / "bundle.json").write_text(json.dumps(facts, indent=1) + "\n")
+        (partial / CARD).write_text(_card(facts, path))
     return path
 
 
@@ -128,9 +121,8 @@ def set_licence(path: str | os.PathLike, licence: str) -> None:
     path = Path(path)
     facts = {**_read_facts(path), "licence": " ".join(licence.split())}
     for name, text in ((CARD, _card(facts, path)), ("bundle.json", json.dumps(facts, indent=1) + "\n")):
-        temporary = path / f".{name}.partial-{os.getpid()}"
-        temporary.write_text(text)
-        temporary.replace(path / name)
+        with writing.file(path / name, error=CheckpointError) as partial:
+            partial.write_text(text)
 
 
 def _card(facts: Mapping[str, Any], path: Path) -> str:
@@ -143,7 +135,7 @@ def _card(facts: Mapping[str, Any], path: Path) -> str:
 def _read_facts(path: Path) -> dict[str, Any]:
     file = path / "bundle.json"
     try:
-        facts = json.loads(file.read_text())
+        facts = json_text.loads(file.read_text())
         version = facts["format"]
     except FileNotFoundError:
         hint = f"; did you mean {path / 'bundle'}?" if (path / "bundle" / "bundle.json").exists() else ""
@@ -159,9 +151,8 @@ def _with_weights(file: Path, architecture: registry.Architecture, config: Any) 
     graph, abstract = _shapes(architecture, config)
     wanted = dict(_flat(abstract))
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            found = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+        found = npz.load(file)
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{file}: not readable as weights ({error})") from None
     for name, leaf in wanted.items():
         if name not in found:

@@ -69,7 +69,13 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", "## Trained on", "")
     yield from _trained_on(origin)
     if metrics := origin.get("metrics"):
-        yield from ("", "## Metrics at the end of training", "", "| split | metric | value |", "|---|---|---|")
+        yield from (
+            "",
+            "## Metrics at the end of training",
+            "",
+            "| split | metric | value |",
+            "|---|---|---|",
+        )
         for split, values in metrics.items():
             yield from (f"| {split} | {name} | {value:.6g} |" for name, value in values.items())
     yield from ("", "## Intended use", "")
@@ -78,7 +84,12 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"- {limit}" for limit in _LIMITS)
     if (origin.get("data") or {}).get("synthetic"):
         yield f"- {_SYNTHETIC}"
-    yield from ("", "## Licence", "", facts.get("licence") or "Not stated. `wearjax card BUNDLE --licence NAME` sets it.")
+    yield from (
+        "",
+        "## Licence",
+        "",
+        facts.get("licence") or "Not stated. `wearjax card BUNDLE --licence NAME` sets it.",
+    )
     yield from ("", "## Load", "", "```python", "import wearjax", "")
     yield from ('model = wearjax.load_pretrained("PATH/TO/THIS/FOLDER")', "```")
     yield from ("", "## Configuration", "", "Of the model:", "", *_json(facts["config"]))

@@ -5,7 +5,6 @@ Weights are read as tensors only: nothing in a file is ever executed. PyTorch co
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wearjax import json_text
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
 from wearjax.convert import card, pypots_forecast_layout, pypots_release
@@ -174,7 +174,7 @@ def _settings(
 
 def _json(file: Path) -> Any:
     try:
-        content = json.loads(file.read_text())
+        content = json_text.loads(file.read_text())
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file}: not readable as JSON ({error})") from None
     if not isinstance(content, dict):

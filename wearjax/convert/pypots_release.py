@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from flax import nnx
 
+from wearjax import json_text, writing
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
 from wearjax.convert import card, pypots_layout, torch_checkpoint
@@ -70,7 +71,7 @@ def read_release(path: str | os.PathLike) -> Release:
     if manifest.is_dir():
         manifest = manifest / MANIFEST
     try:
-        raw = json.loads(manifest.read_text())
+        raw = json_text.loads(manifest.read_text())
         version, kind, arch = raw["spec_version"], raw["kind"], raw.get("arch") or {}
         checkpoint, modes = _inside(manifest, raw["checkpoint"]), raw.get("fourier_modes")
         stats = _inside(manifest, raw.get("normalization_stats") or STATS_FILE)
@@ -223,7 +224,7 @@ def _modes(manifest: Path, value: Any) -> tuple[int, ...] | None:
             value = (
                 np.load(file, allow_pickle=False).tolist()
                 if file.suffix == ".npy"
-                else json.loads(file.read_text())
+                else json_text.loads(file.read_text())
             )
         if isinstance(value, dict):
             (value,) = (entry for entry in value.values() if isinstance(entry, list))
@@ -237,6 +238,5 @@ def _modes(manifest: Path, value: Any) -> tuple[int, ...] | None:
 
 
 def _write(file: Path, text: str) -> None:
-    temporary = file.with_name(f".{file.name}.partial-{os.getpid()}")
-    temporary.write_text(text)
-    temporary.replace(file)
+    with writing.file(file, error=CheckpointError) as partial:
+        partial.write_text(text)

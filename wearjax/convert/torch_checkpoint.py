@@ -19,6 +19,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from wearjax import json_text, writing
 from wearjax.convert import bundle as bundles
 from wearjax.convert import card, torch_layout, torch_sizes
 from wearjax.days.normalization import NormalizationStats
@@ -97,10 +98,11 @@ def import_torch(
     if left and note is not None:
         note(f"{file}: {left} keys that are not of the model were left out")
     normalization = _stats(kind, file, checkpoint, Path(stats) if stats else manifest.get("stats"))
-    told = {"origin": card.of_file(file), "licence": None}
-    if checkpoint.wearjax is not None:
-        told = {name: checkpoint.wearjax.get(name) for name in told}
-    return bundles.save_bundle(out, kind=kind, config=config, model=model, stats=normalization, **told)
+    told: Mapping[str, Any] = checkpoint.wearjax or {"origin": card.of_file(file)}
+    return bundles.save_bundle(
+        out, kind=kind, config=config, model=model, stats=normalization,
+        origin=told.get("origin"), licence=told.get("licence"),
+    )  # fmt: skip
 
 
 def export_torch(
@@ -134,13 +136,8 @@ def export_torch(
     kept = ("kind", "config", "normalization", "origin", "licence")
     facts = {name: value for name, value in bundles.describe(bundle).items() if name in kept}
     write = _write_safetensors if format == "safetensors" else _write_lightning
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")
-    try:
-        write(temporary, state_dict, settings, normalization, facts)
-        temporary.rename(out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing.file(out, error=CheckpointError) as partial:
+        write(partial, state_dict, settings, normalization, facts)
     return out
 
 
@@ -203,7 +200,7 @@ def _resolve(path: Path) -> tuple[Path, dict[str, Any]]:
     if path.name != MANIFEST:
         return path, {}
     try:
-        raw = json.loads(path.read_text())
+        raw = json_text.loads(path.read_text())
         version, kind, arch = raw["spec_version"], raw["kind"], raw.get("arch") or {}
         file = _inside(path, raw["checkpoint"])
         stats = raw.get("normalization_stats")
@@ -233,7 +230,7 @@ def _read_safetensors(file: Path) -> Checkpoint:
             metadata = stored.metadata() or {}
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
         saved = {
-            name: json.loads(metadata[name])
+            name: json_text.loads(metadata[name])
             for name in ("hyper_parameters", "normalization_stats", "wearjax")
             if name in metadata
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from wearjax import npz, writing
 from wearjax.channels import CHANNELS, HOURS_PER_DAY, MINUTES_PER_DAY, N_CHANNELS
 from wearjax.days import clean
 from wearjax.days.store import Days
@@ -111,13 +111,8 @@ def _fullest_window(ordinals: np.ndarray) -> tuple[int, int]:
 
 def save(table: dict[str, Any], path: str | os.PathLike) -> None:
     """Writes `coverage.npz`; arrays and strings only, so that it opens without pickle."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.partial-{os.getpid()}.npz")
-    try:
-        np.savez_compressed(temporary, **table)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing.file(path) as partial:
+        np.savez_compressed(partial, **table)
 
 
 def load(path: str | os.PathLike) -> dict[str, Any]:
@@ -128,11 +123,10 @@ def load(path: str | os.PathLike) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            table = {name: archive[name] for name in archive.files}
+        table = npz.load(path)
     except FileNotFoundError:
         raise StoreError(f"{path}: coverage table is missing") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile, AttributeError) as error:
+    except (ValueError, OSError) as error:
         raise StoreError(f"{path}: not a readable coverage table ({_one_line(error)})") from None
     _check(path, table)
     return {name: value.item() if value.ndim == 0 else value for name, value in table.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float32
 
-from wearjax import channels
+from wearjax import channels, json_text, writing
 from wearjax.day import SHAPE
 from wearjax.days import labels, splits
 from wearjax.days.store import Days
@@ -49,20 +48,12 @@ def export_days(
         raise StoreError(f"{path} exists and is not an export of days; refusing to replace it")
     if not len(days):
         raise StoreError(f"{path}: no day to write")
-    temporary = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        files = _write_records(days, temporary, days_per_file, progress)
-        pq.write_table(_index_table(days), temporary / "index.parquet", compression="zstd")
-        _write_companions(days, temporary)
+    with writing.folder(path) as partial, writing.told(path):
+        files = _write_records(days, partial, days_per_file, progress)
+        pq.write_table(_index_table(days), partial / "index.parquet", compression="zstd")
+        _write_companions(days, partial)
         about = {"format": FORMAT, "channels": channels.digest(), "days": len(days), "files": files}
-        (temporary / DESCRIPTION).write_text(json.dumps(about, indent=1) + "\n")
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.rename(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        (partial / DESCRIPTION).write_text(json.dumps(about, indent=1) + "\n")
     return ExportedDays(path)
 
 
@@ -173,7 +164,7 @@ def _write_companions(days: Days, folder: Path) -> None:
 def _read_description(path: Path) -> dict:
     file = path / DESCRIPTION
     try:
-        about = json.loads(file.read_text())
+        about = json_text.loads(file.read_text())
         version, digest, _, _ = about["format"], about["channels"], about["days"], about["files"]
     except FileNotFoundError:
         raise StoreError(f"{path}: not an export of days (no {DESCRIPTION})") from None

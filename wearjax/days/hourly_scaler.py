@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from jaxtyping import Float32
 
+from wearjax import json_text
 from wearjax.channels import N_CHANNELS
 from wearjax.days.normalization import NormalizationStats
 
@@ -17,7 +18,9 @@ class HourlyScaler(NormalizationStats):
 
     def to_json(self) -> str:
         """The form of `NormalizationStats`, with all channels among those that are scaled."""
-        return json.dumps(json.loads(super().to_json()) | {"channels": list(range(N_CHANNELS))}, indent=1)
+        return json.dumps(
+            json_text.loads(super().to_json()) | {"channels": list(range(N_CHANNELS))}, indent=1
+        )
 
 
 def fit(parts: Iterable[Float32[np.ndarray, "19 hour"]]) -> HourlyScaler:

@@ -17,7 +17,7 @@ from wearjax.days import labels, parts, splits
 from wearjax.days.store import DAYS_PER_SHARD, DayStore, DayStoreWriter, refuse
 from wearjax.engine import Engine
 from wearjax.errors import ConfigError, SourceError, StoreError
-from wearjax.sources import openmhc
+from wearjax.sources import openmhc, reading
 from wearjax.sources.tally import Tally
 
 FORMATS: dict[str, str] = {
@@ -91,7 +91,7 @@ def import_days(
             f"--engine, --jobs: {source} is read in one piece; an OpenMHC root is read in parts"
         )
     tally = Tally()
-    days = reader.read_days(path, tally=tally, progress=progress, **options)
+    days = reading.each(path, reader.read_days(path, tally=tally, progress=progress, **options))
     return Imported(write_days(days, out, provenance=provenance, tally=tally, overwrite=overwrite), tally)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int64
 
+from wearjax import writing
 from wearjax.days import hourly
 from wearjax.days.store import Days
 from wearjax.days.task_labels import SENTINEL, STORE_FILES
@@ -82,7 +82,8 @@ def write_task_labels(
             **columns,
         }
     )
-    _write(table, path)
+    with writing.file(path) as partial:
+        pq.write_table(table, partial, compression="zstd")
     known = set(map(str, days.participants))
     given = {
         code: sum(code in own for participant, own in labels.items() if participant in known)
@@ -137,14 +138,3 @@ def _valid_hours(days: Days, rows: Int64[np.ndarray, "row"], progress) -> Int64[
         if progress is not None:
             progress(min(start + _DAYS_AT_ONCE, len(rows)), len(rows))
     return found
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        pq.write_table(table, temporary, compression="zstd")
-        temporary.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error})") from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
+from wearjax import json_text
 from wearjax.errors import SourceError, StoreError
 from wearjax.sources import openmhc
 
@@ -33,7 +33,7 @@ def read_demographics(data_dir: str | os.PathLike) -> dict[str, dict[str, Any]]:
     if not file.exists():
         return {}
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json_text.loads(file.read_text(encoding="utf-8"))
         return {
             str(p): {"birth_year": _year(known), "sex": _sex(known.get("sex"))}
             for p, known in content.items()

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Float64
 
+from wearjax import json_text
 from wearjax.channels import CONTINUOUS, HEART_RATE, N_CHANNELS
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError, StoreError
@@ -57,7 +58,7 @@ class NormalizationStats:
     def from_json(cls, text: str) -> NormalizationStats:
         """Reads what `to_json` wrote; channels outside `channels` become mean 0, std 1. Raises StoreError."""
         try:
-            content = json.loads(text)
+            content = json_text.loads(text)
             means = np.array(content["means"], np.float64)
             stds = np.array(content["stds"], np.float64)
             epsilon = float(content.get("epsilon", EPSILON))

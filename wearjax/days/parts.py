@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from wearjax import __version__
+from wearjax import __version__, json_text
 from wearjax.day import Day
 from wearjax.days.store import DayStoreWriter
 from wearjax.engine import Engine
@@ -98,7 +98,7 @@ class Parts:
         """Counts of all parts."""
         found = Tally()
         for number in range(self._count):
-            found.add(_tally_of(json.loads(self.tally_file(number).read_text())))
+            found.add(_tally_of(json_text.loads(self.tally_file(number).read_text())))
         return found
 
     def into(self, writer: DayStoreWriter) -> None:

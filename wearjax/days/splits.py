@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from wearjax import json_text, writing
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError, StoreError
 from wearjax.sources import openmhc
@@ -94,9 +95,8 @@ def write_splits(path: str | os.PathLike, splits: Splits) -> Path:
     """Writes a file, or `splits.json` into a folder; it appears whole or not at all. Returns the file."""
     path = Path(path)
     file = path / FILE if path.is_dir() else path
-    temporary = file.with_name(f".{file.name}.partial-{os.getpid()}")
-    temporary.write_text(to_json(splits), encoding="utf-8")
-    temporary.replace(file)
+    with writing.file(file) as partial:
+        partial.write_text(to_json(splits), encoding="utf-8")
     return file
 
 
@@ -105,7 +105,7 @@ def to_json(splits: Splits) -> str:
 
 
 def from_json(text: str) -> Splits:
-    content = json.loads(text)
+    content = json_text.loads(text)
     middle = content["validation"] if "validation" in content else content["val"]
     parts = (content["train"], middle, content["test"])
     if not all(isinstance(part, list) for part in parts):

@@ -8,6 +8,7 @@ and renamed into place, so that what carries its name is always whole.
 from __future__ import annotations
 
 import abc
+import contextlib
 import datetime as dt
 import functools
 import json
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float32, Int
 
-from wearjax import channels
+from wearjax import channels, json_text, writing
 from wearjax.day import SHAPE, Day
 from wearjax.days import clean
 from wearjax.errors import StoreError
@@ -152,7 +153,6 @@ class DayStoreWriter:
     ):
         self.path = Path(path)
         refuse(self.path, overwrite=overwrite)
-        self._temporary = self.path.with_name(f".{self.path.name}.partial-{os.getpid()}")
         self._provenance = provenance
         self._cleaned = cleaned
         self._per_shard = days_per_shard
@@ -161,20 +161,22 @@ class DayStoreWriter:
         self._seen: set[tuple[str, dt.date]] = set()
         self._pending: list[np.ndarray] = []
         self._shards = 0
+        self._whole = writing.folder(self.path)
 
     def __enter__(self) -> DayStoreWriter:
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        (self._temporary / "shards").mkdir(parents=True)
+        self._temporary = self._whole.__enter__()
+        (self._temporary / "shards").mkdir()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if kind is None:
-                self._commit()
-        finally:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        if kind is not None:
+            self._whole.__exit__(kind, error, trace)
+            return
+        with contextlib.ExitStack() as stack:
+            stack.push(self._whole)
+            self._commit()
 
     def add(self, day: Day) -> None:
         """Cleans and appends a day. Raises StoreError when the participant already has that date."""
@@ -195,14 +197,17 @@ class DayStoreWriter:
 
     def attach(self, name: str, text: str) -> None:
         """Adds a small file that belongs to the store, e.g. `splits.json`."""
-        (self._temporary / name).write_text(text)
+        with writing.told(self.path / name):
+            (self._temporary / name).write_text(text, encoding="utf-8")
 
     def add_all(self, days: Iterable[Day]) -> None:
         for day in days:
             self.add(day)
 
     def _flush(self) -> None:
-        np.save(self._shard_file(self._shards), np.stack(self._pending))
+        file = self._shard_file(self._shards)
+        with writing.told(self.path / "shards" / file.name):
+            np.save(file, np.stack(self._pending))
         self._tables.append(_index_table(self._rows))
         self._rows, self._pending = [], []
         self._shards += 1
@@ -220,8 +225,9 @@ class DayStoreWriter:
         part = Path(part)
         meta = _read_meta(part)
         table = _read_index(part, meta)
-        for number in range(meta["shards"]):
-            _link(part / "shards" / f"{number:05d}.npy", self._shard_file(self._shards + number))
+        with writing.told(self.path):
+            for number in range(meta["shards"]):
+                _link(part / "shards" / f"{number:05d}.npy", self._shard_file(self._shards + number))
         column = table.column_names.index("shard")
         shard = pc.add(table["shard"], pa.scalar(self._shards, pa.int32()))
         self._tables.append(table.set_column(column, "shard", shard))
@@ -235,7 +241,8 @@ class DayStoreWriter:
         table = pa.concat_tables(self._tables).sort_by([("participant", "ascending"), ("date", "ascending")])
         table = table.combine_chunks()
         _refuse_twice(table, self.path)
-        pq.write_table(table, self._temporary / "index.parquet", compression="zstd")
+        with writing.told(self.path / "index.parquet"):
+            pq.write_table(table, self._temporary / "index.parquet", compression="zstd")
         meta = {
             "format": FORMAT,
             "channels": channels.digest(),
@@ -245,11 +252,8 @@ class DayStoreWriter:
             "shards": self._shards,
             "provenance": self._provenance,
         }
-        (self._temporary / "store.json").write_text(json.dumps(meta, indent=1) + "\n")
-        if self.path.exists():
-            shutil.rmtree(self.path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._temporary.rename(self.path)
+        with writing.told(self.path / "store.json"):
+            (self._temporary / "store.json").write_text(json.dumps(meta, indent=1) + "\n")
 
 
 def refuse(path: Path, *, overwrite: bool) -> None:
@@ -304,7 +308,7 @@ def _link(file: Path, target: Path) -> None:
 def _read_meta(path: Path) -> dict[str, Any]:
     file = path / "store.json"
     try:
-        meta = json.loads(file.read_text())
+        meta = json_text.loads(file.read_text())
         version, digest = meta["format"], meta["channels"]
     except FileNotFoundError:
         raise StoreError(f"{path}: not a day store (no store.json)") from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from wearjax import json_text
 from wearjax.language import messages, parsing
 from wearjax.language.endpoint import Client, Reply
 from wearjax.language.messages import Message, ToolCall
@@ -123,7 +123,7 @@ def _code(call: ToolCall) -> tuple[str, str]:
     if call.name != "python":
         return "", f"there is no tool {call.name!r}, only 'python'"
     try:
-        code = json.loads(call.arguments)["code"]
+        code = json_text.loads(call.arguments)["code"]
     except (ValueError, KeyError, TypeError):
         return "", 'the arguments must be JSON: {"code": "..."}'
     return (code, "") if isinstance(code, str) else ("", "code must be a string")

@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from wearjax import json_text
 from wearjax.errors import StoreError
 
 FORMAT = 1
@@ -92,7 +93,7 @@ class AnswerCache:
 
     def _take(self, line: bytes) -> None:
         try:
-            entry = json.loads(line)
+            entry = json_text.loads(line)
             version, key, answer = entry["format"], entry["key"], entry["answer"]
         except (ValueError, KeyError, TypeError):
             self.damaged += 1

@@ -50,7 +50,7 @@ def completion(response: Any) -> dict[str, Any]:
     """The JSON of a response that holds a chat completion. Raises Retry when it does not."""
     try:
         raw = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Retry(f"the answer is not JSON: {_one_line(response.text)!r}") from None
     try:
         read(raw)
@@ -86,7 +86,7 @@ def message(response: Any) -> str:
     """The explanation of a response that is no success, in one line."""
     try:
         return _one_line(str(response.json()["error"]["message"]))
-    except (ValueError, KeyError, TypeError, IndexError):
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return _one_line(response.text) or "no explanation"
 
 

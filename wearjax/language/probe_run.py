@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wearjax import json_text, writing
 from wearjax.errors import ConfigError, StoreError
 from wearjax.language import llm_probe
 from wearjax.language.answer_cache import AnswerCache
@@ -92,16 +93,9 @@ class ProbeRun:
 
     def save(self) -> None:
         """Writes `llm.json`; it appears whole or not at all. Raises StoreError when it cannot."""
-        temporary = self.path.with_name(f".{self.path.name}.partial-{os.getpid()}")
         text = json.dumps({"format": FORMAT, "probes": self.counts()}, indent=1, default=str)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(text + "\n")
-            temporary.replace(self.path)
-        except OSError as error:
-            raise StoreError(f"{self.path}: cannot be written ({error})") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        with writing.file(self.path) as partial:
+            partial.write_text(text + "\n")
 
     def lines(self) -> tuple[str, ...]:
         """One line a probe for people."""
@@ -139,7 +133,7 @@ def _added(before: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        content = json.loads(path.read_text())
+        content = json_text.loads(path.read_text())
         version, probes = content["format"], dict(content["probes"])
         for counts in probes.values():
             dict(counts["outcomes"]), dict(counts["usage"]), list(counts["failures"])

@@ -22,7 +22,7 @@ import numpy as np
 from jax import export
 from jaxtyping import Float32, Shaped
 
-from wearjax import channels
+from wearjax import channels, json_text
 from wearjax.channels import N_CHANNELS
 from wearjax.errors import CheckpointError, MethodError
 from wearjax.predict import batched
@@ -165,7 +165,7 @@ def load_exported(path: str | os.PathLike, *, batch_size: int = 16) -> ExportedM
 def _read_manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
     try:
-        manifest = json.loads(file.read_text())
+        manifest = json_text.loads(file.read_text())
         missing = [name for name in _FIELDS if name not in manifest]
     except FileNotFoundError:
         raise CheckpointError(f"{folder}: not an exported model (no {MANIFEST})") from None

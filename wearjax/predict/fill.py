@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float32
 
+from wearjax import writing
 from wearjax.channels import CHANNELS
 from wearjax.day import Day
 from wearjax.days import coverage
@@ -51,10 +51,7 @@ def fill_days(
         raise StoreError(f"{out} exists; pass --force to replace it")
     if out.exists() and not (out / "results.json").exists():
         raise StoreError(f"{out} exists and is not a run folder; refusing to replace it")
-    temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        temporary.mkdir(parents=True)
+    with writing.folder(out) as temporary:
         filled = _fill_into(temporary, imputer, days, method, batch_size, progress)
         _write_gallery(temporary, days, DayStore(temporary / "days"), method)
         coverage.save(coverage.coverage(days), temporary / "coverage.npz")
@@ -68,14 +65,9 @@ def fill_days(
             "filled_cells": filled,
             "import": provenance.get("import", {}),
         }
-        (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-        (temporary / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-        if out.exists():
-            shutil.rmtree(out)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary.rename(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with writing.told(out):
+            (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+            (temporary / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     return DayStore(out / "days")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -34,13 +35,15 @@ class Pretrained:
         self.batch_size = batch_size
         self._imputers: dict[int, lsm2.TrainedImputer] = {}
 
-    def _imputer(self, data: np.ndarray) -> lsm2.TrainedImputer:
-        """The imputer for such data: a single example is not padded to a whole batch."""
-        n_days = getattr(self.bundle.config, "n_days", 1)
-        size = 1 if pieces.single(data, self.bundle.config.minutes * n_days) else self.batch_size
+    def _imputer(self, size: int) -> lsm2.TrainedImputer:
+        """The imputer with batches of a size, compiled once each."""
         if size not in self._imputers:
             self._imputers[size] = lsm2.imputer_of(self.bundle, batch_size=size)
         return self._imputers[size]
+
+    def _alone(self, data: np.ndarray) -> bool:
+        config = self.bundle.config
+        return pieces.single(data, getattr(config, "minutes", 0) * getattr(config, "n_days", 1))
 
     def impute(
         self,
@@ -53,13 +56,14 @@ class Pretrained:
     ) -> Float32[np.ndarray, "batch channel=19 time"]:
         """`data` with the target cells filled; see `LSM2Imputer.impute` and `LSM2SparseImputer.impute`.
 
-        Runs in batches of `batch_size`; beside the arrays given and returned one batch is held.
+        Runs in batches of `batch_size`, a single day or window by itself; beside the arrays given and returned one
+        batch is held.
 
         Args:
             day_offsets: calendar days since the first of a window; read by models of several days only.
             out: float32 array to write into, memory-mapped or `data` itself; None makes one.
         """
-        imputer = self._imputer(data)
+        imputer = self._imputer(1 if self._alone(data) else self.batch_size)
         if isinstance(imputer, lsm2.LSM2SparseImputer):
             return imputer.impute(data, observed_mask, target_mask, day_offsets=day_offsets, out=out)
         return imputer.impute(data, observed_mask, target_mask, out=out)
@@ -68,7 +72,9 @@ class Pretrained:
         self, days: Days, indices: Sequence[int] | np.ndarray | None = None
     ) -> Iterator[fill.FilledDay]:
         """The days of a store (or those chosen) one after another, filled as `wearjax impute` fills them."""
-        return fill.filled_days(self, days, indices, batch_size=self.batch_size)
+        count = len(days) if indices is None else len(indices)
+        imputer: Any = self._imputer(1 if count == 1 else self.batch_size)  # one shape, the last batch padded
+        return fill.filled_days(imputer, days, indices, batch_size=self.batch_size)
 
     @cached_property
     def _embed(self):

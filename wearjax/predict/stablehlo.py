@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -172,9 +173,9 @@ def _write(
     graph, state = nnx.split(bundle.model)
     function = partial(program.function, graph, bundle.stats, jax.tree.map(np.asarray, state))
     specification = exported.specification(inputs, batch)
-    made = export.export(jax.jit(lambda *x: function(*x).astype(jnp.float32)), platforms=platforms)(
-        *specification
-    )
+    whole = jax.jit(lambda *x: function(*x).astype(jnp.float32))
+    with _without_places():
+        made = export.export(whole, platforms=platforms)(*specification)
     assert made.module_kept_var_idx == tuple(range(len(inputs)))
     content = bytes(made.mlir_module_serialized)
     file = folder / f"{task}{exported.SUFFIX}"
@@ -195,6 +196,18 @@ def _write(
             }
         ],
     }
+
+
+@contextlib.contextmanager
+def _without_places() -> Iterator[None]:
+    """Keeps callers and file names out of a module: it would differ from call to call, and tell paths."""
+    name = "jax_traceback_in_locations_limit"
+    before = getattr(jax.config, name)
+    jax.config.update(name, 0)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
 
 
 def _manifest(

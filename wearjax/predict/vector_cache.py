@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from wearjax import npz, writing
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError, MethodError, StoreError
 
@@ -108,22 +108,15 @@ class VectorCache:
     def _write(self, rows: Int64[np.ndarray, "row"]) -> None:
         assert self._folder is not None
         name = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
-        temporary = self._folder / f".rows-{name}.partial-{os.getpid()}.npz"
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            np.savez(temporary, rows=rows, vectors=self._vectors[rows])
-            temporary.rename(self._folder / f"rows-{name}.npz")
-        except OSError as error:
-            raise StoreError(f"{self._folder}: cannot keep vectors there ({error})") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        with writing.file(self._folder / f"rows-{name}.npz") as partial:
+            np.savez(partial, rows=rows, vectors=self._vectors[rows])
 
     def _read(self, file: Path):
         n_rows, dim = self._vectors.shape
         try:
-            with np.load(file, allow_pickle=False) as stored:
-                rows, vectors = stored["rows"], stored["vectors"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            stored = npz.load(file)
+            rows, vectors = stored["rows"], stored["vectors"]
+        except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{file}: not readable as vectors ({error}); remove it") from None
         inside = rows.dtype == np.int64 and rows.ndim == 1 and bool(np.all((rows >= 0) & (rows < n_rows)))
         if not inside or vectors.shape != (len(rows), dim) or vectors.dtype != np.float32:

@@ -24,11 +24,13 @@ def draw(
     *,
     filled: bool,
     name: str,
+    bands: Mapping[str, np.ndarray] | None = None,
 ) -> str:
     """One day: a panel a channel with the observed curve, hidden (or filled) cells shaded, and imputations.
 
     Args:
         filled: the target cells were never measured, so there is no truth to draw in them.
+        bands: by method, lower and upper ends `(2, 19, 1440)` of an interval in stored units; NaN = none.
     """
     heights = [0.62 if CHANNELS[c].is_continuous else 0.28 for c in channels]  # inches
     height = sum(h + _PANEL_GAP for h in heights) + 0.24
@@ -39,7 +41,7 @@ def draw(
         for c, inches in zip(channels, heights, strict=True):
             top -= inches + _PANEL_GAP
             ax = figure.add_axes((0.045, top / height, 0.935, inches / height))
-            _day_panel(ax, gallery, position, c, methods, colours, filled=filled)
+            _day_panel(ax, gallery, position, c, methods, colours, filled=filled, bands=bands or {})
             ax.set_xlim(0, MINUTES_PER_DAY)
             last = c == channels[-1]
             ax.set_xticks(
@@ -60,6 +62,7 @@ def _day_panel(
     colours: Mapping[str, str],
     *,
     filled: bool,
+    bands: Mapping[str, np.ndarray],
 ) -> None:
     channel = CHANNELS[c]
     truth = gallery.values[position, c] * channel.display_scale
@@ -85,6 +88,13 @@ def _day_panel(
         style = {"color": colours[method], "linewidth": 1.3, "linestyle": _DASHES[turn], "zorder": 5 - turn}
         _line(ax, guess, regions, **style)
         limits.append(guess)
+        if method in bands and np.isfinite(bands[method][:, c]).any():
+            low, high = bands[method][:, c] * channel.display_scale
+            minutes = np.arange(len(low)) + 0.5
+            ax.fill_between(
+                minutes, low, high, step="mid", color=colours[method], alpha=0.28, linewidth=0, zorder=2
+            )
+            limits += [low, high]
     _line(ax, np.where(target, np.nan, truth), color=words.OBSERVED_COLOUR, linewidth=0.75, zorder=6)
     ax.set_ylim(*_limits(limits, binary=not channel.is_continuous))
     ax.set_title(f"{words.readable(channel.name)}  ({channel.display_unit})", pad=2.5, fontweight="normal")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32
 
+from wearjax import npz
 from wearjax.channels import CHANNELS, HEART_RATE, N_CHANNELS, Channel
 from wearjax.errors import WearjaxError
 from wearjax.report import words
@@ -48,9 +48,8 @@ class Forecasts:
 def read(file: Path) -> Forecasts:
     """Reads the file. Raises WearjaxError if it is not what its name says."""
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, AttributeError) as error:
+        arrays = npz.load(file)
+    except (ValueError, OSError) as error:
         raise WearjaxError(f"{file}: not readable as example windows ({words.plain(error, 160)})") from None
     missing = [n for n in ("history", "target", "participant", "start") if n not in arrays]
     if missing:

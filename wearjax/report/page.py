@@ -13,6 +13,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from wearjax import writing
 from wearjax.errors import WearjaxError
 from wearjax.report import (
     day_figure,
@@ -94,23 +95,10 @@ def write_report(
     target = (first.parent if first.is_file() else first) / "report.html" if out is None else Path(out)
     target = target / "report.html" if target.is_dir() else target
     html = render(runs, leaderboard.boards(folders, packets))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, html)
-    except OSError as error:
-        raise WearjaxError(f"{target}: cannot write the report ({error.strerror or error})") from None
-    return target
-
-
-def _replace(target: Path, html: str) -> None:
-    """Writes beside the target and renames: a page is whole or absent."""
-    temporary = target.with_name(f".{target.name}.partial-{os.getpid()}")
-    try:
+    with writing.file(target, error=WearjaxError) as partial:
         # A lone surrogate in a file name or id must not stop the page.
-        temporary.write_text(html, encoding="utf-8", errors="replace")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        partial.write_text(html, encoding="utf-8", errors="replace")
+    return target
 
 
 def _names(folders: Sequence[str | os.PathLike]) -> list[str]:

@@ -13,6 +13,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from wearjax import writing
 from wearjax.benchmarks.wearableqa import analysis, comparison, results
 from wearjax.benchmarks.wearableqa.analysis import Accuracy, Paired
 from wearjax.benchmarks.wearableqa.comparison import Comparison, Difference
@@ -68,14 +69,9 @@ def write(
     html = _render(runs, together)
     target = Path(given[0]) / "report.html" if out is None else Path(out)
     target = target / "report.html" if target.is_dir() else target
-    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
-    try:
+    with writing.file(target, error=WearjaxError) as partial:
+        # A lone surrogate in a file name or id must not stop the page.
         partial.write_text(html, encoding="utf-8", errors="replace")
-        partial.replace(target)
-    except OSError as error:
-        raise WearjaxError(f"{target}: cannot write the report ({error.strerror or error})") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float32
 
+from wearjax import json_text, npz
 from wearjax.day import SHAPE
 from wearjax.days import coverage
 from wearjax.errors import WearjaxError
@@ -150,7 +149,7 @@ def _one_line(error: Exception) -> str:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json_text.loads(file.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise WearjaxError(f"{file}: not readable as JSON ({_one_line(error)})") from None
     if not isinstance(content, dict):
@@ -168,7 +167,7 @@ def _read_metrics(file: Path) -> tuple[list[dict[str, Any]], int]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json_text.loads(line)
             step = row["step"]
             if not _is_number(step):
                 raise TypeError(f"step {step!r} is not a number")
@@ -216,9 +215,8 @@ def _read_scores(file: Path) -> list[Score]:
 
 def _read_gallery(file: Path) -> Gallery:
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, AttributeError) as error:
+        arrays = npz.load(file)
+    except (ValueError, OSError) as error:
         raise WearjaxError(f"{file}: not a readable gallery ({_one_line(error)})") from None
     missing = [n for n in ("values", "target", "scenario", "participant", "date") if n not in arrays]
     if missing:

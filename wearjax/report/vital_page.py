@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from wearjax import vitals
+from wearjax import json_text, vitals, writing
 from wearjax.benchmarks.vitalbench import jobs
 from wearjax.errors import WearjaxError
 from wearjax.report import drawing, words
@@ -41,7 +40,7 @@ class MetricTable:
 def is_run(folder: str | os.PathLike) -> bool:
     """Whether a folder holds the results of a VitalBench run."""
     try:
-        return json.loads((Path(folder) / "results.json").read_text()).get("benchmark") == "vitalbench"
+        return json_text.loads((Path(folder) / "results.json").read_text()).get("benchmark") == "vitalbench"
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -57,20 +56,15 @@ def write(folder: str | os.PathLike, out: str | os.PathLike | None = None) -> Pa
     """
     folder = Path(folder)
     try:
-        results = json.loads((folder / "results.json").read_text())
+        results = json_text.loads((folder / "results.json").read_text())
         html = _render(folder, results)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WearjaxError(f"{folder}: results.json is not that of a VitalBench run ({error})") from None
     target = folder / "report.html" if out is None else Path(out)
     target = target / "report.html" if target.is_dir() else target
-    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
-    try:
+    with writing.file(target, error=WearjaxError) as partial:
+        # A lone surrogate in a file name or id must not stop the page.
         partial.write_text(html, encoding="utf-8", errors="replace")
-        partial.replace(target)
-    except OSError as error:
-        raise WearjaxError(f"{target}: cannot write the report ({error.strerror or error})") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 

@@ -15,7 +15,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wearjax import daily_metrics
+from wearjax import daily_metrics, json_text, writing
 from wearjax.daily_metrics import METRICS, N_METRICS
 from wearjax.errors import StoreError
 from wearjax.segments.daily_cleaning import clean
@@ -146,12 +145,18 @@ class RecordStore(Records):
         if set(rows["user"].unique().to_pylist()) != ({user} if known["days"] else set()):
             raise StoreError(f"{self.path / TABLE}: the rows of user {user!r} are not where {PEOPLE} says")
         values = np.stack([rows[m.key].to_numpy() for m in METRICS], axis=1).astype(np.float64)
+        try:
+            blood = {key: _blood(value) for key, value in known["blood"].items()}
+        except (KeyError, TypeError, ValueError):
+            raise StoreError(
+                f"{self.path / PEOPLE}: the blood values of user {user!r} are not as written"
+            ) from None
         return DailyRecord(
             user,
             rows["date"].cast(pa.int32()).to_numpy().astype(np.int64),
             values,
             Demographics(**known["demographics"]),
-            {key: _blood(value) for key, value in known["blood"].items()},
+            blood,
         )
 
     def _rows_of(self, group: int) -> pa.Table:
@@ -206,10 +211,7 @@ def write_records(
         raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
     if path.exists() and not (path / FILE).exists():
         raise StoreError(f"{path} exists and is not a store of daily records; refusing to replace it")
-    temporary = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
+    with writing.folder(path) as temporary:
         people, digests = _write_table(temporary / TABLE, records, tally, path, progress, total)
         if not people:
             reasons = ", ".join(f"{n} {m} {r}" for (m, r), n in tally.skipped.most_common(3))
@@ -225,13 +227,9 @@ def write_records(
             "provenance": dict(provenance or {}),
             "import": tally.as_dict(),
         }
-        _write_json(temporary / PEOPLE, people)
-        _write_json(temporary / FILE, meta)
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.rename(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with writing.told(path):
+            _write_json(temporary / PEOPLE, people)
+            _write_json(temporary / FILE, meta)
     return RecordStore(path)
 
 
@@ -326,7 +324,7 @@ def _write_json(file: Path, content: Any) -> None:
 def _read_meta(path: Path) -> dict[str, Any]:
     file = path / FILE
     try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
+        meta = json_text.loads(file.read_text(encoding="utf-8"))
         version, digest = meta["format"], meta["metrics"]
         int(meta["people"]), str(meta["digest"])
     except (FileNotFoundError, NotADirectoryError):
@@ -350,7 +348,7 @@ def _open_table(file: Path) -> pq.ParquetFile:
 def _read_people(path: Path, meta: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     file = path / PEOPLE
     try:
-        people = json.loads(file.read_text(encoding="utf-8"))
+        people = json_text.loads(file.read_text(encoding="utf-8"))
         for known in people.values():
             Demographics(**known["demographics"])
             int(known["days"]), int(known["group"]), int(known["first"]), dict(known["blood"])

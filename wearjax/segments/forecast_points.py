@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool
 
+from wearjax import writing
 from wearjax.channels import HOURS_PER_DAY
 from wearjax.errors import ConfigError, SourceError
 from wearjax.segments.trajectories import Trajectories
@@ -115,12 +116,7 @@ def read(path: str | os.PathLike) -> SampleIndex:
 
 def write(path: str | os.PathLike, points: Mapping[str, Sequence[int]]) -> Path:
     """Writes the published form; the file appears whole or not at all. Returns the file."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        content = {user: [int(day) for day in own] for user, own in points.items()}
+    content = {user: [int(day) for day in own] for user, own in points.items()}
+    with writing.file(path) as partial:
         partial.write_text(json.dumps(content) + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    return Path(path)

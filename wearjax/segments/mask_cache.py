@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt8
 
+from wearjax import npz, writing
 from wearjax.channels import MINUTES_PER_DAY, N_CHANNELS
 from wearjax.errors import StoreError
 from wearjax.segments import masks
@@ -85,28 +85,21 @@ class MaskSet:
         """
         path = Path(path)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                indices, packed, shape = (arrays[name] for name in ("indices", "masks_packed", "shape"))
+            arrays = npz.load(path)
+            indices, packed, shape = (arrays[name] for name in ("indices", "masks_packed", "shape"))
         except FileNotFoundError:
             raise StoreError(f"{path}: mask file is missing") from None
         except KeyError as error:
             raise StoreError(f"{path}: not a mask file, array {error} is missing") from None
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, OSError) as error:
             raise StoreError(f"{path}: not a readable mask file ({error})") from None
         return cls(*_checked(path, indices, packed, shape))
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the published form; the file appears whole or not at all."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
         shape = np.array((len(self), *self.shape), np.int64)
-        try:
-            with open(partial, "wb") as file:
-                np.savez_compressed(file, indices=self.indices, masks_packed=self.packed.ravel(), shape=shape)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with writing.file(path) as partial, open(partial, "wb") as file:
+            np.savez_compressed(file, indices=self.indices, masks_packed=self.packed.ravel(), shape=shape)
 
     def mask(self, position: int) -> Bool[np.ndarray, "channel minute"] | None:
         """The mask of the day at a split-local position, or None where the scenario does not apply."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float32, Int64
 
+from wearjax import json_text, writing
 from wearjax.days import splits
 from wearjax.days.splits import Splits
 from wearjax.errors import StoreError
@@ -124,19 +124,16 @@ def write_cases(
     path, tally = Path(path), Tally() if tally is None else tally
     _may_write(path, overwrite)
     vital_splits.check(split)
-    temporary = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
+    with writing.folder(path) as temporary:
         ids, starts, rows, recorded = _write_values(temporary / VALUES, cases, centre, path)
         if not ids:
             reasons = ", ".join(f"{n} {m} {r}" for (m, r), n in tally.skipped.most_common(3))
             raise StoreError(f"{path}: no surgery to keep" + (f" (left out: {reasons})" if reasons else ""))
         assigned = vital_splits.make(ids, starts, split, tally=tally)
         splits.write_splits(temporary, assigned)
-        pq.write_table(
-            _index_table(ids, starts, rows, recorded, centre), temporary / INDEX, compression="zstd"
-        )
+        index = _index_table(ids, starts, rows, recorded, centre)
+        with writing.told(path / INDEX):
+            pq.write_table(index, temporary / INDEX, compression="zstd")
         meta = {
             "format": FORMAT,
             "centre": centre.name,
@@ -150,12 +147,8 @@ def write_cases(
             "provenance": provenance or {},
             "import": tally.as_dict(),
         }
-        (temporary / FILE).write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.rename(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with writing.told(path / FILE):
+            (temporary / FILE).write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
     return CaseStore(path)
 
 
@@ -183,14 +176,17 @@ def _write_values(
             if case.id in seen:
                 raise StoreError(f"{path}: case {case.id} came twice")
             seen.add(case.id)
-            stream.write(np.ascontiguousarray(case.values, "<f4").data)
+            with writing.told(path / VALUES):
+                stream.write(np.ascontiguousarray(case.values, "<f4").data)
             ids.append(case.id)
             starts.append(np.datetime64(case.start or "NaT", "s"))
             rows.append(len(case.values))
             recorded.append(np.count_nonzero(case.values, axis=0))
-        stream.seek(0)
-        if _write_header(stream, sum(rows), centre) != size:
-            raise StoreError(f"{path}: too many rows for the header of {file.name}")
+        with writing.told(path / VALUES):
+            stream.seek(0)
+            if _write_header(stream, sum(rows), centre) != size:
+                raise StoreError(f"{path}: too many rows for the header of {file.name}")
+            stream.flush()
     return ids, np.array(starts, "datetime64[s]"), rows, recorded
 
 
@@ -220,7 +216,7 @@ def _index_table(
 def _read_meta(path: Path) -> dict[str, Any]:
     file = path / FILE
     try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
+        meta = json_text.loads(file.read_text(encoding="utf-8"))
         version, digest, name = meta["format"], meta["digest"], meta["centre"]
         int(meta["step_seconds"]), int(meta["cases"])
     except (FileNotFoundError, NotADirectoryError):

@@ -15,7 +15,7 @@ import numpy as np
 from wearjax.errors import ConfigError, SourceError
 from wearjax.segments import vital_cases
 from wearjax.segments.vital_cases import CaseStore
-from wearjax.sources import synthetic_surgery, vital_inclusion
+from wearjax.sources import reading, synthetic_surgery, vital_inclusion
 from wearjax.sources import vital_cases as layout
 from wearjax.sources.tally import Tally
 from wearjax.sources.vital_cases import Case
@@ -92,6 +92,7 @@ def prepare(
         "name": Path(path).name,
         "options": {k: str(v) for k, v in options.items()},
     }
+    cases = reading.each(Path(path), cases)
     return _write(out, cases, rows, split, criteria, tally, provenance, overwrite)
 
 

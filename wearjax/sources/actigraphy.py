@@ -18,6 +18,7 @@ import datetime as dt
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,7 +208,7 @@ def _read_awd(file: Path, tally: Tally) -> Recording:
     try:
         with opener(file, "rt", encoding="latin-1") as stream:
             lines = [line.strip() for line in stream]
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{file}: not readable ({error})") from None
     while lines and not lines[-1]:
         lines.pop()

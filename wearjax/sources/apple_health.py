@@ -81,9 +81,7 @@ def read_days(
 
     def days() -> Iterator[Day]:
         with container.open_export(path, tally=tally) as export:
-            placer = SamplePlacer(
-                grids.main, others=grids.others, clock=clock, tally=tally, name=export.name
-            )
+            placer = SamplePlacer(grids.main, others=grids.others, clock=clock, tally=tally, name=export.name)
             reader = RecordReader(placer, tally=tally, name=export.name, include_manual=include_manual)
             _read(export, reader, tally, keep_partial=keep_partial, plain=plain, progress=progress)
             _note(placer, tally)

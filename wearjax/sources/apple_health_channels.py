@@ -10,7 +10,15 @@ from wearjax.channels import CHANNELS, INDEX, WORKOUTS
 STEM = "HKQuantityTypeIdentifier"
 SLEEP_TYPE = "HKCategoryTypeIdentifierSleepAnalysis"
 CALORIES_PER_KILOJOULE = 1000 / 4.184
-_ANY_LENGTH = {b"m": 1.0, b"km": 1000.0, b"cm": 0.01, b"mi": 1609.344, b"yd": 0.9144, b"ft": 0.3048, b"in": 0.0254}
+_ANY_LENGTH = {
+    b"m": 1.0,
+    b"km": 1000.0,
+    b"cm": 0.01,
+    b"mi": 1609.344,
+    b"yd": 0.9144,
+    b"ft": 0.3048,
+    b"in": 0.0254,
+}
 # "Cal" with a capital is the kilocalorie of food labels; "cal" a thousandth of it, and the channel's unit.
 _ANY_ENERGY = {
     b"Cal": 1000.0,
@@ -68,15 +76,16 @@ SLEEP_VALUES: dict[bytes, int] = {
     **{number: ASLEEP for number in (b"1", b"3", b"4", b"5")},
 }
 WORKOUT = "Workout"
-WORKOUT_TYPES: dict[bytes, int] = {
-    CHANNELS[i].source_name.partition(":")[2].encode(): i for i in WORKOUTS
-}
+WORKOUT_TYPES: dict[bytes, int] = {CHANNELS[i].source_name.partition(":")[2].encode(): i for i in WORKOUTS}
 KINDS: dict[bytes, str] = {kind.encode(): kind for kind in (*QUANTITIES, SLEEP_TYPE)}
 WANTED = frozenset(KINDS.values())
 # The other elements of an export, by name.
-_ELEMENTS = frozenset(("Correlation", "Workout", "ActivitySummary", "ClinicalRecord", "Audiogram", "VisionPrescription"))
+_ELEMENTS = frozenset(
+    ("Correlation", "Workout", "ActivitySummary", "ClinicalRecord", "Audiogram", "VisionPrescription")
+)
 _IDENTIFIER = re.compile(
-    r"HK(?:(?:Quantity|Category|Correlation|Data)Type(?:Identifier)?|WorkoutActivityType)[A-Za-z0-9]{0,60}", re.ASCII
+    r"HK(?:(?:Quantity|Category|Correlation|Data)Type(?:Identifier)?|WorkoutActivityType)[A-Za-z0-9]{0,60}",
+    re.ASCII,
 )
 
 
@@ -86,4 +95,6 @@ def measure(kind: str) -> str:
         return kind
     if not _IDENTIFIER.fullmatch(kind):
         return "other"
-    return kind.removeprefix(STEM).removeprefix("HKCategoryTypeIdentifier").removeprefix("HKWorkoutActivityType")
+    return (
+        kind.removeprefix(STEM).removeprefix("HKCategoryTypeIdentifier").removeprefix("HKWorkoutActivityType")
+    )

@@ -86,7 +86,9 @@ class RecordReader:
         """Tells how many records of the block come before those that the parser meets next."""
         self._place = place
 
-    def take(self, block: scan.Block | None = None, records: Int64[np.ndarray, "plain"] | None = None) -> None:
+    def take(
+        self, block: scan.Block | None = None, records: Int64[np.ndarray, "plain"] | None = None
+    ) -> None:
         """Ends a block: takes plain records of it, and those that the parser met meanwhile."""
         plain = {} if block is None or records is None else self._by_kind(block, records)
         for kind in _COUNTED_KINDS:
@@ -106,9 +108,7 @@ class RecordReader:
             kind = known.KINDS.get(text)
             self._count(kind or scan.unescaped(text), count)
             if kind is not None:
-                found[kind] = (
-                    records if count == len(records) else records[[one == text for one in texts]]
-                )
+                found[kind] = records if count == len(records) else records[[one == text for one in texts]]
         return found
 
     def _rows(self, kind: str, block: scan.Block | None, plain: Int64[np.ndarray, "plain"]) -> Rows:
@@ -135,14 +135,14 @@ class RecordReader:
         if not taken:
             return rows.NO_ROWS
         attributes = [one.attributes for one in taken]
-        number = self._placer.writers.number
+        writer, unit = self._placer.writers.number, self._placer.units.number
         return rows.read(
             kind,
             start=[a.get("startDate", "").encode() for a in attributes],
             end=[a.get("endDate", "").encode() for a in attributes],
             value=[one.value.encode() for one in taken],
-            writer=np.array([number(a.get("device", ""), a.get("sourceName", "")) for a in attributes]),
-            unit=self._placer.units.numbers([a["unit"].encode() if "unit" in a else None for a in attributes]),
+            writer=np.array([writer(a.get("device", ""), a.get("sourceName", "")) for a in attributes]),
+            unit=np.array([unit(a["unit"].encode() if "unit" in a else None) for a in attributes]),
         )
 
     def _place_batches(self, kind: str, *, at_least: int) -> None:

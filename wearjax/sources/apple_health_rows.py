@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt8
 
 from wearjax.sources import apple_health_channels as known
+from wearjax.sources import apple_health_scan as scan
 from wearjax.sources import apple_health_time as times
 
 # Columns of a row. The writer and the unit are numbers of tables; the value of sleep and workouts is a channel.
@@ -25,13 +26,23 @@ class Units:
     def __init__(self):
         self.texts: list[bytes | None] = []
         self._number: dict[bytes | None, int] = {}
+        self._of_written: dict[bytes | None, int] = {}
 
-    def numbers(self, units: Sequence[bytes | None]) -> Int64[np.ndarray, "record"]:
-        for unit in set(units) - self._number.keys():
-            if len(self.texts) <= _UNITS_MAX:
-                self._number[unit] = len(self.texts)
-                self.texts.append(unit if len(self.texts) < _UNITS_MAX else b"one of very many")
-        return np.array([self._number.get(unit, _UNITS_MAX) for unit in units], np.int64)
+    def number(self, unit: bytes | None) -> int:
+        if unit not in self._number and len(self._number) < _UNITS_MAX:
+            self._number[unit] = len(self.texts)
+            self.texts.append(unit if len(self.texts) < _UNITS_MAX - 1 else b"one of very many")
+        return self._number.get(unit, _UNITS_MAX - 1)
+
+    def numbers(self, written: Sequence[bytes | None]) -> Int64[np.ndarray, "record"]:
+        """Of units as they are written, with XML's own entities."""
+        table = self._of_written
+        for unit in set(written) - table.keys():
+            table[unit] = self.number(None if unit is None else scan.unescaped(unit).encode())
+        found = np.array(list(map(table.__getitem__, written)), np.int64)
+        if len(table) > _UNITS_MAX:
+            table.clear()
+        return found
 
 
 def read(

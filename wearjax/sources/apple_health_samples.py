@@ -13,7 +13,17 @@ from wearjax.errors import SourceError
 from wearjax.sources import apple_health_channels as known
 from wearjax.sources import apple_health_time as times
 from wearjax.sources.apple_health_device import Writer, WriterTable
-from wearjax.sources.apple_health_rows import END, END_OFFSET, START, START_OFFSET, UNIT, VALUE, WRITER, Rows, Units
+from wearjax.sources.apple_health_rows import (
+    END,
+    END_OFFSET,
+    START,
+    START_OFFSET,
+    UNIT,
+    VALUE,
+    WRITER,
+    Rows,
+    Units,
+)
 from wearjax.sources.local_clock import Clock, Pieces
 from wearjax.sources.minute_grid import MinuteGrid
 from wearjax.sources.repeats import Repeats

@@ -8,13 +8,16 @@ elements, other orders and layouts, comments, unusual characters and references)
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt64
 
+_Absent = TypeVar("_Absent")
 _RECORD = b" <Record type="
 # What stands between two values, by code; zero is anything else.
 (_FIRST, _AFTER_EMPTY, _AFTER_CHILDREN, NAME, _VERSION, DEVICE, UNIT, _CREATED, START, END, VALUE,
@@ -69,10 +72,8 @@ for _code, _text in _TEXTS.items():
         _part = _text[max(_end - 8, 0) : max(_end, 0)]
         _WORDS[_i, _code] = int.from_bytes(_part.rjust(8, b"\0"), "little")
         _KEPT_BITS[_i, _code] = int.from_bytes((b"\xff" * len(_part)).rjust(8, b"\0"), "little")
-_UNPLAIN = np.zeros(_N_CODES, np.int64)  # bytes in each text that no value of a plain record holds
-for _code, _text in _TEXTS.items():
-    _UNPLAIN[_code] = sum(letter < 32 or letter in b"<>" for letter in _text)
 _PADDING = bytes(8 * _N_WORDS)  # so that words before the first value can be looked at
+_REPEATED_LENGTH_MAX = 48
 _DATE_LENGTH = len("2020-01-01 00:00:00 +0000")
 
 
@@ -104,8 +105,8 @@ class Block:
         if self.cuts:
             self._refuse(np.flatnonzero(~_MAY_FOLLOW[codes[:-1], codes[1:]]))
             self._refuse(np.flatnonzero(codes == 0))
-            self._refuse(self._unplain_values())
-            self._refuse(self._unknown_references(quotes))
+            self._refuse(self._unplain_values(quotes))
+            self._refuse(self._unknown_references())
             self._refuse(self._by_hand())
 
     def _recognised(self) -> UInt8[np.ndarray, "text"]:
@@ -129,18 +130,16 @@ class Block:
             records = self._record_of[texts]
             self.plain[records[records >= 0]] = False
 
-    def _unplain_values(self) -> Int64[np.ndarray, "text"]:
+    def _unplain_values(self, quotes: Int64[np.ndarray, "quote"]) -> Int64[np.ndarray, "text"]:
         """Texts before a value with a tag's mark or a control character."""
         letters = self._letters
-        count = _unplain(letters) - _unplain(letters[self._closing[-1] :])
-        for i in np.flatnonzero(self._codes == 0).tolist():
-            count -= _unplain(letters[self._after[i] : self._opening[i]])
-        if count == _UNPLAIN[self._codes].sum():
-            return _NONE
-        bounds = zip(self._opening.tolist(), self._closing.tolist(), strict=True)
-        return np.array([i for i, (a, b) in enumerate(bounds) if _unplain(letters[a:b])], np.int64)
+        at = np.flatnonzero(
+            (letters < 32) | ((letters & 0xFD) == ord("<"))
+        )  # ">" differs by the bit left out
+        before = np.searchsorted(quotes, at)
+        return before[before % 2 == 1] // 2
 
-    def _unknown_references(self, quotes: Int64[np.ndarray, "quote"]) -> Int64[np.ndarray, "text"]:
+    def _unknown_references(self) -> Int64[np.ndarray, "text"]:
         """Texts before a value with an ampersand that starts none of XML's own five entities."""
         at = np.flatnonzero(self._letters == ord("&"))
         first, second, third = (self._letters.take(at + i, mode="clip") for i in (1, 2, 3))
@@ -152,26 +151,35 @@ class Block:
 
     def _by_hand(self) -> Int64[np.ndarray, "text"]:
         """Texts before the key of a child that says a person typed the record in."""
-        if _BY_HAND not in self._block:
-            return _NONE
         keys = np.flatnonzero((self._codes == _CHILD) | (self._codes == _NEXT_CHILD))
+        if not len(keys) or _BY_HAND not in self._block:
+            return _NONE
         return keys[[value == _BY_HAND for value in self._values(keys)]]
 
     def _values(self, texts: Int64[np.ndarray, "text"]) -> list[bytes]:
-        bounds = zip((self._opening[texts] + 1).tolist(), self._closing[texts].tolist(), strict=True)
-        return [self._block[start:end] for start, end in bounds]
+        start, end = self._opening[texts] + 1, self._closing[texts]
+        if len(texts) > 1 and self._are_equal(start, end - start):
+            return [self._block[start[0] : end[0]]] * len(texts)
+        return [self._block[i:j] for i, j in zip(start.tolist(), end.tolist(), strict=True)]
+
+    def _are_equal(self, start: Int64[np.ndarray, "text"], length: Int64[np.ndarray, "text"]) -> bool:
+        """Whether all are the same and not long, as types, units and sources mostly are."""
+        if not 0 < length[0] <= _REPEATED_LENGTH_MAX or (length != length[0]).any():
+            return False
+        found = _windows(self._letters, int(length[0]))[start]
+        return bool((found == found[0]).all())
 
     def kinds(self, records: Int64[np.ndarray, "chosen"]) -> list[bytes]:
         """The `type` of the chosen plain records as it is written."""
         return self._values(self._first[records])
 
     def column(
-        self, code: int, records: Int64[np.ndarray, "chosen"], *, absent: bytes | None = b""
-    ) -> list[bytes] | list[bytes | None]:
+        self, code: int, records: Int64[np.ndarray, "chosen"], *, absent: _Absent
+    ) -> list[bytes | _Absent]:
         """One attribute of the chosen plain records as it is written, entities included."""
         texts = self._texts(code, records)
         if len(texts) and texts.min() >= 0:
-            return self._values(texts)
+            return [*self._values(texts)]
         found = iter(self._values(texts[texts >= 0]))
         return [next(found) if here else absent for here in (texts >= 0).tolist()]
 
@@ -181,14 +189,18 @@ class Block:
         """A date of the chosen plain records: their letters where all have the common length, or texts."""
         texts = self._texts(code, records)
         if len(texts) and (self._closing[texts] - self._opening[texts] == _DATE_LENGTH + 1).all():
-            return np.lib.stride_tricks.sliding_window_view(self._letters, _DATE_LENGTH)[self._opening[texts] + 1]
+            return _windows(self._letters, _DATE_LENGTH)[self._opening[texts] + 1]
         return self._values(texts)
 
     def _texts(self, code: int, records: Int64[np.ndarray, "chosen"]) -> Int64[np.ndarray, "chosen"]:
-        texts = np.flatnonzero(self._codes == code)
-        of_record = np.full(len(self._first) + 1, -1)  # the last: of texts before the first record
-        of_record[self._record_of[texts]] = texts
-        return of_record[records]
+        return self._of_record[code, records]
+
+    @functools.cached_property
+    def _of_record(self) -> Int64[np.ndarray, "code record+1"]:
+        """Where each record has each text, -1 for nowhere; the last column is of texts before the first record."""
+        table = np.full((_N_CODES, len(self._first) + 1), -1)
+        table[self._codes, self._record_of] = np.arange(len(self._codes))
+        return table
 
 
 _NONE = np.zeros(0, np.int64)
@@ -199,8 +211,11 @@ def unescaped(text: bytes) -> str:
     return html.unescape(text.decode())
 
 
-def _unplain(letters: UInt8[np.ndarray, "byte"]) -> int:
-    return int(np.count_nonzero(letters < 32)) + int(np.count_nonzero((letters & 0xFD) == ord("<")))
+def _windows(letters: UInt8[np.ndarray, "byte"], length: int) -> UInt8[np.ndarray, "start length"]:
+    """The bytes from each position on, for as far as `length` goes."""
+    return np.lib.stride_tricks.as_strided(
+        letters, (len(letters) - length + 1, length), (1, 1), writeable=False
+    )
 
 
 def _words(letters: UInt8[np.ndarray, "byte"]) -> UInt64[np.ndarray, "word"]:

@@ -265,7 +265,7 @@ class _Reader:
 
     def _still(self, dates: set[int]) -> dict[int, Bool[np.ndarray, "minute=1440"]]:
         """Minutes of each day that lie in 90 minutes on end without a sign of life."""
-        still = {}
+        still: dict[int, np.ndarray] = {}
         ordered = sorted(dates)
         for run in np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1):
             alive = np.zeros((len(run), MINUTES_PER_DAY), bool)

@@ -138,7 +138,7 @@ def fit_clock(
 
 def _near(slept: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Minutes of days on which, or beside which, sleep was recorded."""
-    by_day = slept.reshape(-1, MINUTES_PER_DAY).any(axis=1)
+    by_day = np.asarray(slept.reshape(-1, MINUTES_PER_DAY).any(axis=1))
     wide = by_day.copy()
     wide[1:] |= by_day[:-1]
     wide[:-1] |= by_day[1:]

@@ -82,7 +82,8 @@ class Database:
         found = {}
         for number, package in self.texts("application_info_table", ("row_id", "package_name")):
             known = isinstance(package, str) and _APP_NAME.fullmatch(package)
-            found[int(number)] = package if known else f"app {int(number)}"
+            if isinstance(number, int):
+                found[number] = package if known else f"app {number}"
         return found
 
     def own_order(self) -> list[int]:
@@ -98,9 +99,16 @@ class Database:
         kinds = {}
         for number, kind in self.texts("device_info_table", ("row_id", "device_type")):
             unknown = not isinstance(kind, int) or kind == 0
-            kinds[int(number)] = (
-                "unknown" if unknown else "phone" if kind in PHONE else "worn" if kind in WORN else "other"
-            )
+            if isinstance(number, int):
+                kinds[number] = (
+                    "unknown"
+                    if unknown
+                    else "phone"
+                    if kind in PHONE
+                    else "worn"
+                    if kind in WORN
+                    else "other"
+                )
         return kinds
 
     def _number(self, table: str, column: str, alias: str) -> str:
@@ -128,8 +136,8 @@ class Database:
     def _refusals(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OverflowError) as error:
-            raise archives.DamagedError(f"{self.name}: the database is damaged ({error})") from None
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+            raise _damaged(self.name, error) from None
 
 
 @contextlib.contextmanager
@@ -155,7 +163,7 @@ def open_database(
     except FileNotFoundError:
         raise SourceError(f"{path}: no such file or folder") from None
     except sqlite3.Error as error:
-        raise archives.DamagedError(f"{path}: the database is damaged ({error})") from None
+        raise _damaged(str(path), error) from None
 
 
 def _file(path: Path, stack: contextlib.ExitStack) -> tuple[Path, str]:
@@ -182,6 +190,12 @@ def _file(path: Path, stack: contextlib.ExitStack) -> tuple[Path, str]:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise SourceError(f"{path}: {archives.shown(member.name)} is not a SQLite database")
     return folder / "export.db", f"{path} ({archives.shown(member.name)})"
+
+
+def _damaged(name: str, error: Exception) -> archives.DamagedError:
+    # What SQLite says may quote the file, in bytes that are no text.
+    said = "" if isinstance(error, UnicodeDecodeError) else f" ({' '.join(str(error).split())[:120]})"
+    return archives.DamagedError(f"{name}: the database is damaged{said}")
 
 
 def _plain(name: str) -> str:

@@ -27,6 +27,7 @@ _BY_HAND = 3
 _EARLIEST, _LATEST = 1_167_609_600, 4_102_444_800  # 2007 and 2100
 _LONGEST = _SLACK = 86_400
 _OFFSET_MAX = 18 * 3600
+_NUMBERS = 2.0**31  # row numbers below it
 _TINY = 1e-300  # writers put the smallest float for "not recorded"
 _HEART_RATE_MAX = 300.0
 _MICRO = 60  # seconds: sessions this short are pieces of a night, and so far apart they still touch
@@ -224,7 +225,7 @@ class RecordReader:
         titles = {r: exercise.of_title(t) for r, t in self._database.texts(table, ("row_id", "title"))}
         codes: list[tuple[int, str | None]] = []
         for batch in self._database.numbers(table, ("row_id", "exercise_type")):
-            codes += [(int(c), titles.get(int(r))) for r, c in batch[np.isfinite(batch).all(axis=1)]]
+            codes += [(int(c), titles.get(r)) for r, c in batch[np.isfinite(batch).all(axis=1)].tolist()]
         meaning, numbering = exercise.learn(codes)
         if numbering:
             self._tally.note(f"exercise codes follow the {numbering} numbering, as titles beside them show")
@@ -235,8 +236,8 @@ class RecordReader:
             faults = (*_TIME_FAULTS, _NO_LENGTH)
             rows = self._sound("exercise", batch[:, :-1], faults=faults, repeats=repeats, own=False)
             for row in rows:
-                code = code_of[row[_VALUE]]
-                workout = titles.get(int(row[_VALUE])) or meaning.get(int(code) if np.isfinite(code) else -1)
+                code = code_of.get(row[_VALUE], np.nan)
+                workout = titles.get(row[_VALUE]) or meaning.get(int(code) if np.isfinite(code) else -1)
                 if workout is None:
                     self._tally.skip("exercise", _unknown(code, numbering))
                 else:
@@ -271,7 +272,7 @@ class RecordReader:
         """
         rows = rows.copy()
         rows[:, [_START, _END, _WRITTEN]] = np.floor(rows[:, [_START, _END, _WRITTEN]] / 1000)
-        rows[:, _DEVICE] = np.nan_to_num(rows[:, _DEVICE], nan=-1)
+        rows[:, _DEVICE] = np.where(np.abs(rows[:, _DEVICE]) < _NUMBERS, rows[:, _DEVICE], -1)
         rows[:, _END_OFFSET] = np.where(
             np.isnan(rows[:, _END_OFFSET]), rows[:, _START_OFFSET], rows[:, _END_OFFSET]
         )
@@ -326,8 +327,8 @@ def _unknown(code: float, numbering: str | None) -> str:
 
 
 _TIME_FAULTS: tuple[_Fault, ...] = (
-    ("no readable time", lambda r: np.isnan(r[:, [_START, _END]]).any(axis=1)),
-    ("no offset from UTC (give a zone)", lambda r: ~(np.abs(r[:, _OFFSETS]) <= _OFFSET_MAX).all(axis=1)),
+    ("no readable time", lambda r: np.isnan(r[:, _START] + r[:, _END])),
+    ("no offset from UTC (give a zone)", lambda r: ~(np.abs(r[:, _OFFSETS]).max(axis=1) <= _OFFSET_MAX)),
     ("ends before it starts", lambda r: r[:, _END] < r[:, _START]),
     ("longer than 24 hours", lambda r: r[:, _END] - r[:, _START] > _LONGEST),
     ("before 2007 or after 2100", lambda r: (r[:, _START] < _EARLIEST) | (r[:, _END] > _LATEST)),

@@ -7,7 +7,6 @@ An Arrow folder is what the `datasets` library saves: `data-NNNNN-of-NNNNN.arrow
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
 import re
 from collections import Counter
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 from jaxtyping import Float32
 
+from wearjax import json_text
 from wearjax.channels import CHANNELS, N_CHANNELS
 from wearjax.day import SHAPE, Day
 from wearjax.errors import ConfigError, SourceError
@@ -208,9 +208,9 @@ class UserDays:
     def slices(self, n_days: int) -> list[tuple[int, int]]:
         """Cuts the sorted days between users, into slices of at most so many days where no user has more."""
         users = self._users[self._order]
-        ends = np.append(np.flatnonzero(users[1:] != users[:-1]) + 1, len(users)) if len(users) else []
+        ends = [*(np.flatnonzero(users[1:] != users[:-1]) + 1).tolist(), len(users)]
         found, start, before = [], 0, 0
-        for end in map(int, ends):
+        for end in ends:
             if end - start > n_days and before > start:
                 found.append((start, before))
                 start = before
@@ -276,7 +276,7 @@ def check_absent(absent: str) -> None:
 def read_json(file: Path) -> Any:
     """Parses a JSON file of the root. Raises SourceError naming the file."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json_text.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SourceError(f"{file}: not found; expected in an OpenMHC data root") from None
     except (OSError, ValueError) as error:
@@ -305,8 +305,13 @@ def _shards(directory: Path) -> list[Path]:
     wanted = {file.name for file in files}
     if (directory / "state.json").exists():
         state = read_json(directory / "state.json")
-        if isinstance(state, dict):
-            wanted = {entry["filename"] for entry in state.get("_data_files", [])} or wanted
+        try:
+            listed = {str(entry["filename"]) for entry in state.get("_data_files", [])}
+        except (AttributeError, KeyError, TypeError):
+            raise SourceError(
+                f"{directory / 'state.json'}: expected {{'_data_files': [{{'filename'}}]}}"
+            ) from None
+        wanted = listed or wanted
     elif match := _SHARD.fullmatch(files[0].name):
         count, width = int(match[2]), len(match[1])
         wanted = {f"data-{i:0{width}d}-of-{match[2]}.arrow" for i in range(count)}

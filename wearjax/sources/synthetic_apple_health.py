@@ -141,26 +141,28 @@ def write_export(
     if n_days < 1:
         raise ConfigError(f"size_mb={size_mb:g}: a made day alone takes {BYTES_PER_DAY / 1e6:.1f} MB")
     made = Made(days=n_days)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
-        with archive.open("apple_health_export/export.xml", "w", force_zip64=True) as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive,
+        archive.open("apple_health_export/export.xml", "w", force_zip64=True) as member,
+    ):
 
-            def write(text: str) -> None:
-                data = text.encode()
-                made.bytes += len(data)
-                member.write(data)
+        def write(text: str) -> None:
+            data = text.encode()
+            made.bytes += len(data)
+            member.write(data)
 
-            write(_HEAD)
-            for done, stream in enumerate(STREAMS):
-                rng = np.random.default_rng((seed, done))
-                for day in range(n_days):
-                    write("".join(_records(stream, _FIRST_DAY + dt.timedelta(day), rng)))
-                made.records[stream.kind] = made.records.get(stream.kind, 0) + n_days * stream.per_day
-                if progress:
-                    progress(done + 1, len(STREAMS))
-            for day in range(0, n_days, 3):
-                write(_workout(_FIRST_DAY + dt.timedelta(day), day))
-                made.records["Workout"] = made.records.get("Workout", 0) + 1
-            write("</HealthData>\n")
+        write(_HEAD)
+        for done, stream in enumerate(STREAMS):
+            rng = np.random.default_rng((seed, done))
+            for day in range(n_days):
+                write("".join(_records(stream, _FIRST_DAY + dt.timedelta(day), rng)))
+            made.records[stream.kind] = made.records.get(stream.kind, 0) + n_days * stream.per_day
+            if progress:
+                progress(done + 1, len(STREAMS))
+        for day in range(0, n_days, 3):
+            write(_workout(_FIRST_DAY + dt.timedelta(day), day))
+            made.records["Workout"] = made.records.get("Workout", 0) + 1
+        write("</HealthData>\n")
     return made
 
 

@@ -26,6 +26,7 @@ LAST_DAY = 19_813  # 2024-03-31, a Sunday; records end within the week up to it
 LEAD = 3  # days before the record, so that delayed couplings hold from its first day
 _STREAMS = ("person", "plan", "noise", "courses", "gaps")
 _MEMORY = {"vo2_max": 0.5, "calories_bmr": 0.6, "rhr": 0.15}  # of a day for the day before; others 0.05
+_MAKES_UP = -0.6
 _DIGITS = {"steps": 0, "calories_bmr": 1, "active_burn": 1, "exercise_count": 0}  # others 2
 _FLOOR = 0.06  # of a level: no metric falls below
 _CEILING = {
@@ -92,7 +93,7 @@ def simulate(index: int, days: int = 500, seed: int = 0, *, coupled: bool = True
     end = LAST_DAY - int(rng["person"].integers(0, 7))
     share = who.exercise_share(rng["person"], traits)
     panel = who.blood(rng["person"], traits, end)
-    plan = plans.draw_plan(rng["plan"], days, coupled=coupled)
+    plan = plans.draw_plan(rng["plan"], days, lacking=who.lacking(traits), coupled=coupled)
     dates = np.arange(end - days + 1, end + 1)
     z = _standard(rng, plan, dates)
     complete = _values(z, usual, who.spreads(usual))
@@ -115,7 +116,7 @@ def _standard(
 ) -> Float64[np.ndarray, "day metric=16"]:
     """All metrics in standard units: noise and habits, then what follows another metric, then spells."""
     n = len(dates)
-    own = _noise(rng["noise"], n + LEAD)
+    own = _noise(rng["noise"], n + LEAD, plan)
     level = np.zeros((n + LEAD, N_METRICS))
     for key in plans.FREE:
         course = plans.draw_course(rng["courses"], key, plan.habits[key], n)
@@ -134,13 +135,18 @@ def _standard(
         z[:, INDEX["steps"]], own[:, INDEX["active_burn"]], plan.energy_follows
     )
     z = z[LEAD:]
-    _spells(z, own[LEAD:], plan)
+    _spells(z, own[LEAD:], plan.offsets[fortnight[LEAD:]], plan)
     return z
 
 
-def _noise(rng: np.random.Generator, n: int) -> Float64[np.ndarray, "day metric=16"]:
-    """Standard noise of each metric, with its memory of the day before."""
+def _noise(rng: np.random.Generator, n: int, plan: Plan) -> Float64[np.ndarray, "day metric=16"]:
+    """Standard noise of each metric, with its memory of the day before.
+
+    What follows in a cycle makes up today for yesterday, so that its level over a fortnight is well defined.
+    """
     memory = np.array([_MEMORY.get(metric.key, 0.05) for metric in METRICS])
+    if plan.cycle is not None:
+        memory[INDEX[plan.cycle[1]]] = _MAKES_UP
     fresh = rng.standard_normal((n, N_METRICS))
     fresh[1:] *= np.sqrt(1 - memory**2)
     for t in range(1, n):
@@ -167,8 +173,8 @@ def _mixed(a: np.ndarray, b: np.ndarray, correlation: float) -> np.ndarray:
     return correlation * a + np.sqrt(1 - correlation**2) * b
 
 
-def _spells(z: np.ndarray, own: np.ndarray, plan: Plan) -> None:
-    """Writes each spell over the signature metrics: its size, little noise, and a way back of some days."""
+def _spells(z: np.ndarray, own: np.ndarray, level: np.ndarray, plan: Plan) -> None:
+    """Writes each spell over the signature metrics: its size above their level, little noise, and a way back."""
     for spell in plan.spells:
         effect = plans.SPELLS[spell.kind]
         if not effect:
@@ -178,7 +184,7 @@ def _spells(z: np.ndarray, own: np.ndarray, plan: Plan) -> None:
         for key in (*plans.SIGNATURE, "exercise", "bed_time_std"):
             i = INDEX["exercise_hours" if key == "exercise" else key]
             size = effect.get(key, 0.0) * spell.size
-            z[spell.first : over, i] = size + 0.25 * own[spell.first : over, i]
+            z[spell.first : over, i] = size + level[spell.first : over, i] + 0.25 * own[spell.first : over, i]
             if size:
                 after = z[over : over + spell.back, i]
                 after += size * 0.6 * back[: len(after)]
@@ -202,7 +208,7 @@ def _sessions(rng: np.random.Generator, values: np.ndarray, z: np.ndarray, share
     for spell in plan.spells:
         push = plans.SPELLS[spell.kind].get("exercise", 0.0)
         if push:
-            chance[spell.first : spell.first + spell.days] = 0.97 if push > 0 else max(0.5 * share, 0.3)
+            chance[spell.first : spell.first + spell.days] = 0.97 if push > 0 else 0.1
     there = rng.random(n) < chance
     count = 1 + rng.poisson(np.clip(0.4 + 0.35 * z[:, INDEX["exercise_hours"]], 0.02, 3))
     values[:, INDEX["exercise_count"]] = np.where(there, count, 0)

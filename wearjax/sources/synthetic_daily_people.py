@@ -33,6 +33,7 @@ class Traits:
     """Hidden traits (standard units) and what is visible of a person."""
 
     fitness: float
+    activity: float
     recovery: float
     metabolic: float
     age: float
@@ -47,20 +48,23 @@ class Traits:
 
 def draw_traits(rng: np.random.Generator) -> Traits:
     """A person: the fit are rather young, light and at low metabolic risk."""
-    fitness, recovery, own, build = rng.standard_normal(4)
-    metabolic = -0.7 * fitness + 0.7 * own
+    fitness, recovery, own, build, active = rng.standard_normal(5)
+    metabolic = -0.6 * fitness + 0.8 * own
+    activity = fitness if rng.random() < 0.65 else active  # the others move as they like
     age = float(np.clip(round(46 - 4 * fitness + rng.normal(0, 13)), 19, 82))
     bmi = round(float(np.clip(26 + 2.8 * metabolic + 1.5 * build, 17.5, 45)), 1)
     sex = "female" if rng.random() < 0.5 else "male"
     ethnicity = str(rng.choice(_ETHNICITIES, p=(0.15, 0.12, 0.13, 0.5, 0.1)))
-    return Traits(float(fitness), float(recovery), float(metabolic), age, sex, bmi, ethnicity)
+    return Traits(
+        float(fitness), float(activity), float(recovery), float(metabolic), age, sex, bmi, ethnicity
+    )
 
 
 def levels(rng: np.random.Generator, traits: Traits) -> Float64[np.ndarray, "metric=16"]:
     """What each metric usually is."""
     f, r, older, male = traits.fitness, traits.recovery, (traits.age - 46) / 10, traits.sex == "male"
     own = dict(zip(INDEX, rng.normal(0, 1, N_METRICS), strict=True))
-    steps = max(8_000 + 2_500 * f + 700 * own["steps"], 2_400)
+    steps = max(8_000 + 2_500 * traits.activity + 700 * own["steps"], 2_400)
     weight = traits.bmi * (1.76 if male else 1.63) ** 2
     usual = {
         "steps": steps,
@@ -74,7 +78,7 @@ def levels(rng: np.random.Generator, traits: Traits) -> Float64[np.ndarray, "met
         "bed_time_std": np.clip(48 * np.exp(-0.45 * r + 0.1 * own["bed_time_std"]), 15, 120),
         "active_burn": 0.042 * steps * weight / 75 + 120 + 25 * own["active_burn"],
         "calories_bmr": 10 * weight + (970 if male else 780) - 50 * older,
-        "avg_stress_level": np.clip(38 - 8.5 * r + 2 * own["avg_stress_level"], 24, 66),
+        "avg_stress_level": np.clip(38 - 7.5 * r + 5 * own["avg_stress_level"], 24, 66),
         "exercise_count": 1.0,
         "exercise_hours": np.clip(0.7 * np.exp(0.35 * f + 0.15 * own["exercise_hours"]), 0.3, 2.2),
         "exercise_mets": np.clip(5.4 + 0.8 * f + 0.3 * own["exercise_mets"], 3.5, 9),
@@ -88,6 +92,17 @@ def spreads(usual: Float64[np.ndarray, "metric=16"]) -> Float64[np.ndarray, "met
     return np.array(
         [_SPREAD[key] if key in _SPREAD else _RELATIVE_SPREAD[key] * usual[i] for key, i in INDEX.items()]
     )
+
+
+def lacking(traits: Traits) -> tuple[str, ...]:
+    """Metrics whose usual level is rather bad in a person."""
+    behind = {
+        "rhr": traits.fitness,
+        "hrv": traits.fitness,
+        "sleep_duration": traits.recovery,
+        "steps": traits.activity,
+    }
+    return tuple(key for key, trait in behind.items() if trait < -0.6)
 
 
 def exercise_share(rng: np.random.Generator, traits: Traits) -> float:
@@ -148,15 +163,17 @@ _ASSAYS: dict[str, _Assay] = {
 }  # fmt: skip
 # Share of people with a deviation in a domain, and how much metabolic risk adds to it (logit).
 _DEVIATION = {
-    "glycaemic": (0.20, 1.1), "lipid": (0.30, 0.9), "inflammatory": (0.18, 0.8), "hepatic": (0.10, 0.5),
-    "renal": (0.06, 0.2), "urate": (0.10, 0.5), "iron_anaemia": (0.08, 0.0), "vitamin": (0.15, 0.1),
-    "thyroid": (0.07, 0.0), "protein": (0.03, 0.0),
+    "glycaemic": (0.20, 1.1), "lipid": (0.24, 0.9), "inflammatory": (0.18, 0.8), "hepatic": (0.16, 0.5),
+    "renal": (0.14, 0.2), "urate": (0.10, 0.5), "iron_anaemia": (0.15, 0.0), "vitamin": (0.15, 0.1),
+    "thyroid": (0.15, 0.0), "protein": (0.03, 0.0),
 }  # fmt: skip
 _PANEL_SHARE, _MARKER_MISSING, _FOLLOWS = 0.85, 0.03, 0.8
 
 
 def blood(rng: np.random.Generator, traits: Traits, end: int) -> dict[str, BloodValue]:
-    """A panel drawn within the last half year, or nothing: some people have none.
+    """A panel drawn in the year before the record's end, or nothing: some people have none.
+
+    Most panels are older than five months, so that they are known at all end dates that questions are asked about.
 
     A domain deviates with a chance that grows with metabolic risk; most of its markers then deviate together, and
     within its range a marker follows the risk.
@@ -168,9 +185,9 @@ def blood(rng: np.random.Generator, traits: Traits, end: int) -> dict[str, Blood
     for domain, (share, slope) in _DEVIATION.items():
         odds = np.log(share / (1 - share)) + slope * traits.metabolic
         found = rng.random() < 1 / (1 + np.exp(-odds))
-        deviates[domain] = (1 + int(rng.random() < 0.55)) if found else 0
+        deviates[domain] = (1 + int(rng.random() < 0.8)) if found else 0
     has_panel = rng.random() < _PANEL_SHARE
-    date = dt.date(1970, 1, 1) + dt.timedelta(days=end - int(rng.integers(0, 180)))
+    date = dt.date(1970, 1, 1) + dt.timedelta(days=end - int(rng.integers(80, 360)))
     panel = {}
     for key, assay in _ASSAYS.items():
         follows, noise, missing = rng.random() < _FOLLOWS, rng.normal(), rng.random() < _MARKER_MISSING

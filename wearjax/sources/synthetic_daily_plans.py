@@ -26,8 +26,8 @@ _BAD = {"rhr": 1, "hrv": -1, "sleep_duration": -1, "sleep_efficiency": -1, "avg_
 _GOOD = {m.key: {"up": 1.0, "down": -1.0, None: 0.0}[m.better] for m in METRICS}
 SHAPES = {"ramp": 0.22, "arch": 0.12, "step": 0.12, "plateau": 0.28, "weekly": 0.16, "flat": 0.1}  # shares
 HABITS = ("quiet", "shaped", "shifting", "spiky", "eventful")
-_HABIT_SHARES = (0.2, 0.24, 0.16, 0.2, 0.2)
-_RECOVERIES = (1, 2, 3, 4, 5, 6, 8, 11, 15, 15, 17, 40)  # days; 40 is beyond any window
+_HABIT_SHARES = (0.15, 0.24, 0.16, 0.17, 0.28)
+_RECOVERIES = (1, 1, 2, 2, 3, 4, 4, 5, 6, 6, 8, 8, 11, 11, 15, 17, 40)  # days; 40 is beyond any window
 
 # What a spell does, in standard units; `exercise` stands for sessions and their length.
 SPELLS: dict[str, dict[str, float]] = {
@@ -44,11 +44,24 @@ SPELLS: dict[str, dict[str, float]] = {
     "taper": {"exercise": -1, "rhr": -1, "hrv": 1, "sleep_duration": 1, "avg_stress_level": -1},
     "gap": {},
 }  # fmt: skip
+# Shares: the more a kind looks like another one, the more of it.
+_SPELL_SHARES = (0.08, 0.12, 0.11, 0.15, 0.14, 0.15, 0.08, 0.06, 0.11)
 SIGNATURE = ("rhr", "hrv", "sleep_duration", "deep_percentage", "steps", "avg_stress_level")
 GAP_METRICS = ("rhr", "hrv", "sleep_duration", "deep_percentage", "avg_stress_level")
 
+# What follows two announcing fortnights of a cycle: in which of the next two (1, then 0), and by how much.
+_FOLLOWING = (
+    ((1, 0), 0.95),
+    ((1, 0), 1.0),
+    ((1, 0), 1.6),
+    ((1, 0), 1.6),
+    ((1, 0), 2.6),
+    ((1,), 2.4),
+    ((0,), 2.4),
+)
+
 Style = Literal["driver", "hub", "turning", "predictable"]
-_STYLE_SHARES: dict[Style, float] = {"driver": 0.22, "hub": 0.34, "turning": 0.2, "predictable": 0.24}
+_STYLE_SHARES: dict[Style, float] = {"driver": 0.34, "hub": 0.26, "turning": 0.16, "predictable": 0.24}
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,16 +113,19 @@ class Plan:
     weekly: Float64[np.ndarray, "metric=16"]
 
 
-def draw_plan(rng: np.random.Generator, days: int, *, coupled: bool = True) -> Plan:
+def draw_plan(
+    rng: np.random.Generator, days: int, *, lacking: tuple[str, ...] = (), coupled: bool = True
+) -> Plan:
     """A person's plan.
 
     Args:
+        lacking: metrics that are rather bad in this person; a habit that would help may be planted for one of them.
         coupled: without, metrics have nothing to do with each other (but sessions and energy): no coupling, phase,
             cycle, spell or weekly rhythm, only the habits of single metrics.
     """
     n = -(-days // FORTNIGHT)
     style: Style = list(_STYLE_SHARES)[int(rng.choice(len(_STYLE_SHARES), p=list(_STYLE_SHARES.values())))]
-    couplings = _couplings(rng, style, n)
+    couplings = _couplings(rng, style, n, lacking)
     involved = {m for c in couplings for m in (c.source, c.target)}
     drawn = rng.choice(len(HABITS), size=len(FREE), p=_HABIT_SHARES)
     habits = {key: "quiet" if key in involved and coupled else HABITS[drawn[i]] for i, key in enumerate(FREE)}
@@ -130,7 +146,9 @@ def draw_plan(rng: np.random.Generator, days: int, *, coupled: bool = True) -> P
     return Plan(style, couplings, habits, offsets, spells, cycle, energy, weekly)
 
 
-def _couplings(rng: np.random.Generator, style: Style, n: int) -> tuple[Coupling, ...]:
+def _couplings(
+    rng: np.random.Generator, style: Style, n: int, lacking: tuple[str, ...]
+) -> tuple[Coupling, ...]:
     """Sources and targets never mix, so that each metric can be made in one pass."""
     order = list(rng.permutation(FREE))
     if rng.random() < 0.6:  # a habit that one can change leads
@@ -140,9 +158,12 @@ def _couplings(rng: np.random.Generator, style: Style, n: int) -> tuple[Coupling
     names = [str(name) for name in order]
     if style == "driver":
         a, b = names[:2]
-        return (
-            Coupling(a, b, int(rng.integers(0, 4)), np.full(n, _sign(rng, a, b) * rng.uniform(0.955, 0.99))),
-        )
+        sign, lag = _sign(rng, a, b), int(rng.integers(0, 4))
+        if lacking and rng.random() < 0.8:  # a habit that helps
+            b = str(rng.choice(lacking))
+            a = str(rng.choice([lever for lever in _LEVERS if lever != b]))
+            sign = _GOOD[a] * _GOOD[b]
+        return (Coupling(a, b, lag, np.full(n, sign * rng.uniform(0.955, 0.99))),)
     if style == "hub":
         count = int(rng.integers(4, 7))
         made = []
@@ -198,11 +219,12 @@ def _offsets(
     elif kind < 0.35:
         for key in picked[:6]:
             out[:, INDEX[key]] = phase * signs[INDEX[key]] * sizes[INDEX[key]] * _GOOD[key]
-    elif kind < 0.65:
+    elif kind < 0.8:
         first, second = str(picked[0]), str(picked[1])
         place = (np.arange(n) + shift) % 4  # counted backwards: 2 and 3 come before 0 and 1
+        follows, size = _FOLLOWING[int(rng.integers(len(_FOLLOWING)))]
         out[:, INDEX[first]] = np.where(place >= 2, 1.7, 0.0)
-        out[:, INDEX[second]] = np.where(place < 2, -1.9 * (_GOOD[second] or 1.0), 0.0)
+        out[:, INDEX[second]] = np.where(np.isin(place, follows), size * rng.choice([-1.0, 1.0]), 0.0)
         cycle = (first, second)
     return out, cycle
 
@@ -219,11 +241,11 @@ def _blocks(rng: np.random.Generator, n: int) -> Float64[np.ndarray, " fortnight
 
 def _spells(rng: np.random.Generator, days: int) -> tuple[Spell, ...]:
     """Spells of three to seven days, in some people every six weeks, in the others rarely."""
-    every = 42 if rng.random() < 0.5 else 200
-    kinds, found, at = list(SPELLS), [], int(rng.integers(5, every))
+    every = 42 if rng.random() < 0.65 else 200
+    found, at = [], int(rng.integers(5, every))
     while at + 8 < days:
         length = int(rng.integers(4, 8))
-        kind = str(rng.choice(kinds))
+        kind = str(rng.choice(list(SPELLS), p=_SPELL_SHARES))
         found.append(Spell(kind, at, length, float(rng.uniform(2.0, 3.2)), int(rng.integers(1, 5))))
         at += length + 12 + int(rng.exponential(max(every - 18, 1)))
     return tuple(found)
@@ -291,15 +313,17 @@ def _shift(rng, key, level, calm, stop):
 def _event(rng, key, level, calm, stop):
     """A bad run of two to five days, the way back, and quiet days after it."""
     bad = _BAD[key]
-    first, length = stop - 2 * FORTNIGHT + int(rng.integers(1, 9)), int(rng.integers(2, 6))
-    back = int(rng.choice(_RECOVERIES))
+    month, length, back = stop - 2 * FORTNIGHT, int(rng.integers(2, 5)), int(rng.choice(_RECOVERIES))
+    spare = 2 * FORTNIGHT - length - min(back, 17) - 2  # days of the month that neither is part of
+    first = month + 1 + int(rng.integers(0, max(min(spare, 12), 1)))
     over = first + length
+    calm[month:stop] *= 0.5  # no other day of the month comes near a line
     again = min(over + back - 1, stop + 4, len(level))
     level[first:over] += bad * rng.uniform(2.8, 4.2)
     level[over:again] += bad * rng.uniform(0.95, 1.15)
     settled = min(again + 6, len(level))
-    calm[first:over] *= 0.2
-    calm[over:settled] *= 0.1
+    calm[first:over] *= 0.4
+    calm[over:settled] *= 0.2
 
 
 def _spikes(rng, level):

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from wearjax.channels import NAMES
+
+
+class Span(NamedTuple):
+    """Days on which something was recorded."""
+
+    first: dt.date
+    last: dt.date
+    days: int
 
 
 @dataclass
@@ -16,6 +29,7 @@ class Tally:
         skipped: records left out, by (measure, reason).
         notes: facts a person should know, e.g. an assumption that was made; said once each.
         partial: why the source ended early, when what came before was kept all the same.
+        spans: days with recordings, by channel name, before silence was given a meaning.
     """
 
     read: Counter[str] = field(default_factory=Counter)
@@ -23,6 +37,7 @@ class Tally:
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     partial: str | None = None
+    spans: dict[str, Span] = field(default_factory=dict)
 
     def skip(self, measure: str, reason: str, count: int = 1) -> None:
         if count:
@@ -32,6 +47,15 @@ class Tally:
         if text not in self.notes:
             self.notes.append(text)
 
+    def record(self, date: dt.date, channels: Iterable[str]) -> None:
+        """Notes that a day has recordings in the channels; no day twice."""
+        for channel in channels:
+            self._extend(channel, Span(date, date, 1))
+
+    def _extend(self, channel: str, span: Span) -> None:
+        old = self.spans.get(channel, span._replace(days=0))
+        self.spans[channel] = Span(min(old.first, span.first), max(old.last, span.last), old.days + span.days)
+
     def add(self, other: Tally) -> None:
         """Takes up the counts of a part of the same import."""
         self.read.update(other.read)
@@ -40,6 +64,8 @@ class Tally:
         for text in other.notes:
             self.note(text)
         self.partial = self.partial or other.partial
+        for channel, span in other.spans.items():
+            self._extend(channel, span)
 
     def as_dict(self) -> dict:
         """JSON form, kept in the store's provenance."""
@@ -49,5 +75,35 @@ class Tally:
             "skipped": [
                 {"measure": m, "reason": r, "count": n} for (m, r), n in sorted(self.skipped.items())
             ],
+            "spans": {
+                name: {"first": str(span.first), "last": str(span.last), "days": span.days}
+                for name, span in self.spans.items()
+            },
             "notes": list(self.notes) + ([self.partial] if self.partial else []),
         }
+
+    def channel_rows(self) -> list[dict[str, str]]:
+        """A table of the channels that the source had records for; why records were left out is in `skipped`.
+
+        A channel's records are those whose type and device point to it; what is left out before that is known
+        (another maker's device, an entry made by hand, a type of no channel) is counted by type instead.
+        """
+        left_out = Counter[str]()
+        for (measure, _), count in self.skipped.items():
+            left_out[measure] += count
+        rows = []
+        for name in NAMES:
+            span = self.spans.get(name)
+            if span or self.used[name] or left_out[name]:
+                rows.append(
+                    {
+                        "channel": name,
+                        "read": f"{self.used[name] + left_out[name]:,}",
+                        "used": f"{self.used[name]:,}",
+                        "left out": f"{left_out[name]:,}",
+                        "first day": str(span.first) if span else "",
+                        "last day": str(span.last) if span else "",
+                        "days": f"{span.days if span else 0:,}",
+                    }
+                )
+        return rows

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ import optax
 from flax import nnx
 from jaxtyping import Float32, Float64, Int64
 
+from wearjax import json_text, npz, writing
 from wearjax.errors import ConfigError, MethodError, StoreError
 from wearjax.models import grud
 from wearjax.objectives import multi_task
@@ -186,27 +185,20 @@ class Network:
 
     def save(self, file: Path, history: list[dict[str, float]]) -> None:
         """Writes the weights; the file appears whole or not at all. Raises StoreError."""
-        temporary = file.with_name(f".{file.stem}.partial-{os.getpid()}.npz")
         arrays = {
             ".".join(map(str, path)): np.asarray(leaf[...]) for path, leaf in nnx.to_flat_state(self.params)
         }
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(temporary, history=json.dumps(history), **arrays)  # type: ignore[arg-type]
-            temporary.replace(file)
-        except OSError as error:
-            raise StoreError(f"{file}: cannot keep the weights there ({error})") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        with writing.file(file) as partial:
+            np.savez(partial, history=json.dumps(history), **arrays)  # type: ignore[arg-type]
 
     def load(self, file: Path) -> list[dict[str, float]]:
         """Takes weights that `save` wrote; returns the history. Raises StoreError."""
         flat = nnx.to_flat_state(self.params)
         try:
-            with np.load(file, allow_pickle=False) as stored:
-                arrays = [stored[".".join(map(str, path))] for path, _ in flat]
-                history = json.loads(str(stored["history"]))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            stored = npz.load(file)
+            arrays = [stored[".".join(map(str, path))] for path, _ in flat]
+            history = json_text.loads(str(stored["history"]))
+        except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{file}: not readable as weights ({error}); remove it") from None
         for array, (path, leaf) in zip(arrays, flat, strict=True):
             if array.shape != leaf.shape:

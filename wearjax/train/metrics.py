@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from wearjax import json_text, writing
 from wearjax.errors import ConfigError, WearjaxError
 
 Scalars = dict[str, Any]
@@ -94,20 +94,25 @@ def open_writers(names: Sequence[str], run_dir: Path) -> list[Writer]:
 
 
 def read_jsonl(file: Path) -> Iterator[Scalars]:
-    """Lines of a metrics file; a last line cut short by a kill is left out."""
+    """Lines of a metrics file; a last line cut short by a kill is left out. Raises WearjaxError on a damaged one."""
     if not file.exists():
         return
-    for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
-            yield json.loads(line)
+    for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            row = json_text.loads(line)
+            row["step"], row["split"]
+        except (ValueError, KeyError, TypeError):
+            raise WearjaxError(
+                f"{file}: line {number} is damaged; repair or remove it, or pass --force to start over"
+            ) from None
+        yield row
 
 
 def cut_back(file: Path, step: int) -> None:
     """Drops what was logged after `step`, since those steps will run again."""
     kept = [row for row in read_jsonl(file) if row["step"] <= step]
-    temporary = file.with_name(f".{file.name}.partial")
-    temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-    os.replace(temporary, file)
+    with writing.file(file) as partial:
+        partial.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
 
 
 class Clock:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wearjax import channels
+from wearjax import channels, json_text
 from wearjax.days.store import Days
-from wearjax.train import metrics, run_folder
 from wearjax.train import config as configs
+from wearjax.train import metrics, run_folder
 from wearjax.train.config import PretrainConfig
 
 _OF_DATA = (
@@ -37,7 +36,7 @@ def is_synthetic(provenance: Any) -> bool:
 
 def of_run(out: Path, config: PretrainConfig) -> dict[str, Any]:
     """The `origin` of a bundle, see `wearjax.convert.card`; nothing in it depends on the machine or the time."""
-    recorded = json.loads((out / "config.json").read_text()).get("run", {})
+    recorded = json_text.loads((out / "config.json").read_text()).get("run", {})
     last = {row["split"]: row for row in metrics.read_jsonl(out / "metrics.jsonl")}
     known = {name: recorded[name] for name in _OF_DATA if name in recorded}
     if known:

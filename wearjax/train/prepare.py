@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Int64
 
+from wearjax import json_text
 from wearjax.batches import loader, placement
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import ConfigError
@@ -183,7 +184,7 @@ def _statistics(
     }
     if devices.is_lead():
         run_folder.write_config(
-            out, configs.to_dict(config), normalization=json.loads(stats.to_json()), run=facts
+            out, configs.to_dict(config), normalization=json_text.loads(stats.to_json()), run=facts
         )
     devices.wait("config")
     return stats

@@ -6,13 +6,13 @@ import contextlib
 import fcntl
 import importlib.metadata
 import json
-import os
 import platform
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from wearjax import json_text, writing
 from wearjax.errors import ConfigError
 
 # How a run is computed, not what: these may change when it resumes.
@@ -48,7 +48,9 @@ def open_run(out: Path, config: dict[str, Any], *, force: bool) -> dict[str, Any
             shutil.rmtree(out)
         return None
     try:
-        recorded = json.loads(file.read_text())
+        recorded = json_text.loads(file.read_text())
+        if not isinstance(recorded, dict):
+            raise ValueError("not an object")
     except (ValueError, OSError) as error:
         raise ConfigError(f"{file}: not readable ({error}); pass --force to start over") from None
     difference = first_difference({k: v for k, v in recorded.items() if k not in _FACTS}, config)
@@ -65,7 +67,9 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
     """What of a configuration decides the result beside the model: no paths, no way of computing."""
     left_out = (*_FREE, "data.path", "loop.init_from")
     return {"seed": config["seed"]} | {
-        section: {name: value for name, value in config[section].items() if f"{section}.{name}" not in left_out}
+        section: {
+            name: value for name, value in config[section].items() if f"{section}.{name}" not in left_out
+        }
         for section in ("data", "optimizer", "loop")
     }
 
@@ -117,8 +121,6 @@ def write_config(
     out: Path, config: dict[str, Any], *, normalization: dict[str, Any], run: dict[str, Any]
 ) -> None:
     """Writes config.json: the configuration with the facts of the run beside it."""
-    out.mkdir(parents=True, exist_ok=True)
     content = {**config, "versions": versions(), "normalization": normalization, "run": run}
-    temporary = out / ".config.json.partial"
-    temporary.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(temporary, out / "config.json")
+    with writing.file(out / "config.json", error=ConfigError) as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n")

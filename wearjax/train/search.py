@@ -16,6 +16,7 @@ from typing import Any, Literal
 import jax
 from rich.console import Console
 
+from wearjax import writing
 from wearjax.errors import ConfigError, WearjaxError
 from wearjax.train import config as configs
 from wearjax.train import data, loop, progress, run_folder, search_spaces, search_study, tasks
@@ -319,9 +320,8 @@ def _write_results(plan: _Plan, study: search_study.Study, seed: int) -> SearchR
 
 
 def _write_json(file: Path, content: Any) -> None:
-    temporary = file.with_name(f".{file.name}.partial")
-    temporary.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(temporary, file)
+    with writing.file(file) as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def _clear(out: Path, *, force: bool) -> None:

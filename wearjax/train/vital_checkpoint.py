@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from wearjax import json_text, npz, writing
 from wearjax.errors import StoreError
 from wearjax.objectives.vital_forecast import OrderCosts, no_costs
 from wearjax.train.vital_steps import TrainState
@@ -66,7 +65,7 @@ def read(file: Path, like: Run, fingerprint: str) -> Run:
     """
     arrays = _load(file)
     try:
-        note = json.loads(str(arrays["note"]))
+        note = json_text.loads(str(arrays["note"]))
         if note["fingerprint"] != fingerprint:
             raise StoreError(
                 f"{file}: holds a run with other settings, model or cases; remove it or use another folder"
@@ -97,7 +96,7 @@ def read_weights(file: Path, model: VitalModel) -> None:
     """Gives a model the weights in the file. Raises StoreError where they are another model's."""
     arrays = _load(file)
     try:
-        note = json.loads(str(arrays["note"]))
+        note = json_text.loads(str(arrays["note"]))
         costs = None
         if note["costs"]:
             n = len(arrays[f"leaf{len(arrays) - 2}"])
@@ -113,20 +112,12 @@ def read_weights(file: Path, model: VitalModel) -> None:
 
 
 def _save(file: Path, arrays: dict[str, np.ndarray]) -> None:
-    temporary = file.with_name(f".{file.stem}.partial-{os.getpid()}.npz")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(temporary, **arrays)  # type: ignore[arg-type]
-        temporary.replace(file)
-    except OSError as error:
-        raise StoreError(f"{file}: cannot keep the training there ({error})") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing.file(file) as partial:
+        np.savez(partial, **arrays)  # type: ignore[arg-type]
 
 
 def _load(file: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            return dict(stored)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return npz.load(file)
+    except (OSError, ValueError) as error:
         raise StoreError(f"{file}: not readable as a training state ({error}); remove it") from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wearjax import json_text, writing
 from wearjax.benchmarks import result_files
 from wearjax.errors import ConfigError
 
@@ -64,15 +64,9 @@ class Unfinished:
         if not self._key.exists():
             result_files.write_json(self._key, self._wanted)
         file = folder / f"part-{len(list(folder.glob('part-*.parquet'))):05d}.parquet"
-        partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
-        try:
-            noted = table.replace_schema_metadata(
-                {_NOTE: json.dumps(result_files.plain(dict(note))).encode()}
-            )
+        noted = table.replace_schema_metadata({_NOTE: json.dumps(result_files.plain(dict(note))).encode()})
+        with writing.file(file) as partial:
             pq.write_table(noted, partial, compression="zstd")
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
         self._last = time.monotonic()
         self._took = self._last - start
 
@@ -85,7 +79,7 @@ class Unfinished:
         for file in sorted(self._folder(name).glob("part-*.parquet")):
             try:
                 table = pq.read_table(file)
-                note = json.loads((table.schema.metadata or {})[_NOTE])
+                note = json_text.loads((table.schema.metadata or {})[_NOTE])
             except (pa.ArrowException, OSError, ValueError, KeyError) as error:
                 told = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise ConfigError(f"{file}: not readable ({told}); pass --force to start over") from None
@@ -104,7 +98,7 @@ class Unfinished:
 
 def _read_json(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json_text.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: not readable ({error}); pass --force to start over") from None
 

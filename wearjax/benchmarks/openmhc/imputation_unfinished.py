@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import time
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wearjax import __version__
+from wearjax import __version__, npz, writing
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
 
@@ -81,16 +79,10 @@ class Unfinished:
     def write(self, method: str, record: Mapping[str, np.ndarray]) -> None:
         """Replaces the record of a method; an earlier one stays until the new one is whole."""
         start = time.monotonic()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._key.write_text(self._wanted)
-        file = self._file(method)
-        partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
-        try:
-            with open(partial, "wb") as opened:
-                np.savez(opened, **record)  # type: ignore[arg-type]
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
+        with writing.file(self._key) as partial:
+            partial.write_text(self._wanted)
+        with writing.file(self._file(method)) as partial, open(partial, "wb") as opened:
+            np.savez(opened, **record)  # type: ignore[arg-type]
         self._last = time.monotonic()
         self._took = self._last - start
 
@@ -104,9 +96,8 @@ class Unfinished:
         if not file.exists():
             return None
         try:
-            with np.load(file, allow_pickle=False) as stored:
-                return {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            return npz.load(file)
+        except (OSError, ValueError) as error:
             raise ConfigError(f"{file}: not readable ({error}); remove it, or pass --force") from None
 
     def remove(self) -> None:

@@ -6,7 +6,6 @@ are aligned by participant and scored together, with one resample matrix.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from wearjax import json_text
 from wearjax import tasks as outcomes
 from wearjax.benchmarks.openmhc import (
     forecasting_results,
@@ -99,7 +99,7 @@ def _read_run(folder: Path) -> list[Packet]:
     file = folder / RUN_TABLE
     try:
         table = pq.read_table(file)
-        results = json.loads((folder / "results.json").read_text())
+        results = json_text.loads((folder / "results.json").read_text())
         rates, several = results.get("fallback", {}), results.get("n_days", 1) > 1
         subgroups = _subgroups(folder)
     except (pa.ArrowException, OSError, ValueError, AttributeError, TypeError) as error:
@@ -130,7 +130,7 @@ def _subgroups(folder: Path) -> dict[str, dict[str, str]]:
     file = folder / forecasting_results.SUBGROUPS
     found: dict[str, dict[str, str]] = {}
     if file.exists():
-        for person, own in json.loads(file.read_text(encoding="utf-8")).items():
+        for person, own in json_text.loads(file.read_text(encoding="utf-8")).items():
             for attribute, value in own.items():
                 found.setdefault(attribute, {})[person] = str(value)
     return found

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wearjax import json_text, writing
 from wearjax.benchmarks.openmhc import packet_schema
 from wearjax.benchmarks.openmhc.packet_schema import FOLDERS, SUBTRACKS
 from wearjax.errors import ConfigError
@@ -118,15 +119,9 @@ def _recoded(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
 
 def write_table(table: pa.Table, path: str | os.PathLike) -> Path:
     """Writes a table as zstd Parquet; the file appears whole or not at all."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
+    with writing.file(path) as partial:
         pq.write_table(table, partial, compression="zstd")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    return Path(path)
 
 
 def display_sidecar(
@@ -282,7 +277,7 @@ def _read(file: Path) -> tuple[Packet | None, list[str]]:
 def _read_sidecar(file: Path, track: str) -> tuple[dict[str, Any], list[str]]:
     sidecar = _sidecar_file(file)
     try:
-        content = json.loads(sidecar.read_text(encoding="utf-8"))
+        content = json_text.loads(sidecar.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}, [f"its display sidecar {sidecar.name} is missing"]
     except (OSError, ValueError, RecursionError) as error:

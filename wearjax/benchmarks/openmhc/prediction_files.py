@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float64
 
-from wearjax import tasks
+from wearjax import json_text, tasks, writing
 from wearjax.benchmarks.openmhc import packet
 from wearjax.errors import ConfigError, StoreError
 
@@ -81,12 +80,8 @@ def write(
         "n_substituted": answers.n_substituted,
         "seconds": round(answers.seconds, 3),
     }
-    partial = description.with_name(f".{description.name}.partial-{os.getpid()}")
-    try:
+    with writing.file(description) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        partial.replace(description)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read(file: Path, *, users: Sequence[str], settings: Mapping[str, Any]) -> TaskAnswers | None:
@@ -99,7 +94,7 @@ def read(file: Path, *, users: Sequence[str], settings: Mapping[str, Any]) -> Ta
     if not (description.exists() and file.exists()):
         return None
     try:
-        content = json.loads(description.read_text(encoding="utf-8"))
+        content = json_text.loads(description.read_text(encoding="utf-8"))
         was, n_substituted, seconds = content["settings"], content["n_substituted"], content["seconds"]
         columns = pq.read_table(file).to_pydict()
         y_pred, y_proba = (np.asarray(columns[name], np.float64) for name in ("y_pred", "y_proba"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float32
 
+from wearjax import json_text, npz, writing
 from wearjax.benchmarks.vitalbench.plans import Plan
 from wearjax.errors import StoreError
 from wearjax.scores import vital as metrics
@@ -218,30 +218,28 @@ def _write(outcome: Outcome, folder: Path, fingerprint: str) -> None:
         arrays |= {f"{i}.{part}": getattr(example, part) for part in ("past", "future", "forecast")}
     facts = [[e.case, e.row, list(e.variables)] for e in outcome.examples]
     np.savez_compressed(folder / _EXAMPLES, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
-    partial = folder / f".{_RECORD}.partial-{os.getpid()}"
-    partial.write_text(
-        json.dumps({"fingerprint": fingerprint, "record": outcome.record}, default=str, indent=1)
-    )
-    partial.replace(folder / _RECORD)
+    text = json.dumps({"fingerprint": fingerprint, "record": outcome.record}, default=str, indent=1)
+    with writing.file(folder / _RECORD) as partial:
+        partial.write_text(text)
 
 
 def read_examples(folder: Path) -> tuple[Example, ...]:
     """The forecasts that a finished job kept. Raises OSError, ValueError or KeyError where they are not readable."""
-    with np.load(folder / _EXAMPLES, allow_pickle=False) as arrays:
-        return tuple(
-            Example(
-                case,
-                row,
-                tuple(positions),
-                *(arrays[f"{i}.{part}"] for part in ("past", "future", "forecast")),
-            )
-            for i, (case, row, positions) in enumerate(json.loads(str(arrays["facts"])))
+    arrays = npz.load(folder / _EXAMPLES)
+    return tuple(
+        Example(
+            case,
+            row,
+            tuple(positions),
+            *(arrays[f"{i}.{part}"] for part in ("past", "future", "forecast")),
         )
+        for i, (case, row, positions) in enumerate(json_text.loads(str(arrays["facts"])))
+    )
 
 
 def _read(plan: Plan, folder: Path, fingerprint: str) -> Outcome:
     try:
-        stored = json.loads((folder / _RECORD).read_text())
+        stored = json_text.loads((folder / _RECORD).read_text())
         table = pq.read_table(folder / _CASES).to_pylist()
         variables = pq.read_table(folder / _VARIABLES).to_pylist()
         examples = read_examples(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import wearjax
+from wearjax import json_text
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.vitalbench import jobs, plans, results
 from wearjax.benchmarks.vitalbench.results import VitalResults
@@ -197,7 +197,7 @@ def score_run(
 
 def _finished(run: Path) -> dict[str, Any]:
     try:
-        content = json.loads((run / "results.json").read_text())
+        content = json_text.loads((run / "results.json").read_text())
         if content["benchmark"] == "vitalbench" and "plans" in content["config"]:
             return content["config"]
     except (OSError, ValueError, KeyError, TypeError):

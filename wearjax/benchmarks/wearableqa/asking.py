@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wearjax import writing
 from wearjax.benchmarks.wearableqa import windows
 from wearjax.benchmarks.wearableqa.candidate import Person
 from wearjax.benchmarks.wearableqa.dataset import Dataset
@@ -85,20 +86,13 @@ def render(
     file = folder / PROMPTS
     if file.exists() and not overwrite:
         raise StoreError(f"{file} exists; pass --force (overwrite=True) to replace it")
-    partial = file.with_name(f".{PROMPTS}.partial-{os.getpid()}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as lines:
-            for done, item in enumerate(data.items, 1):
-                made = prompt(item, data.person(item.user_id), form=form, mode=mode, removed=removed)
-                lines.write(line(_row(item, made, folder, form, mode, removed)))
-                if progress:
-                    progress(done, len(data.items))
-        partial.replace(file)
-    except OSError as error:
-        raise StoreError(f"{file}: cannot be written ({error})") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    items = data.items  # read before anything is written
+    with writing.file(file) as partial, partial.open("w", encoding="utf-8") as lines:
+        for done, item in enumerate(items, 1):
+            made = prompt(item, data.person(item.user_id), form=form, mode=mode, removed=removed)
+            lines.write(line(_row(item, made, folder, form, mode, removed)))
+            if progress:
+                progress(done, len(items))
     return file
 
 

@@ -65,9 +65,7 @@ class Person:
         """
         last = windows.EPOCH + datetime.timedelta(days=end)
         return {
-            key: value
-            for key, value in self.record.blood.items()
-            if value.date is None or value.date <= last
+            key: value for key, value in self.record.blood.items() if value.date is None or value.date <= last
         }
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wearjax import json_text
 from wearjax.benchmarks.wearableqa.candidate import Person
 from wearjax.benchmarks.wearableqa.cohort import CohortReference
 from wearjax.benchmarks.wearableqa.item import Item, read_lines
@@ -42,7 +43,7 @@ class Dataset:
         self.path = Path(path)
         file = self.path / BUILD
         try:
-            self.meta: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            self.meta: dict[str, Any] = json_text.loads(file.read_text(encoding="utf-8"))
             version = self.meta["format"]
         except FileNotFoundError:
             raise StoreError(
@@ -101,7 +102,7 @@ class Dataset:
 def read_cohort(file: Path) -> CohortReference:
     """Raises StoreError where it cannot be read."""
     try:
-        return CohortReference.from_json(json.loads(file.read_text(encoding="utf-8")))
+        return CohortReference.from_json(json_text.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, ConfigError) as error:
         raise StoreError(f"{file}: not readable as a cohort ({error})") from None
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from wearjax import json_text
 from wearjax.benchmarks.wearableqa import registry, windows
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Coupling, Hidden, Key, Option
 from wearjax.benchmarks.wearableqa.graph import Graph
@@ -199,7 +200,7 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
         with file.open(encoding="utf-8") as lines:
             for number, text in enumerate(lines, 1):
                 try:
-                    found = json.loads(text)
+                    found = json_text.loads(text)
                 except ValueError:
                     raise StoreError(f"{file}: line {number} is not JSON") from None
                 if not isinstance(found, dict):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from wearjax.benchmarks.wearableqa import option_disguise
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Option
 
 FALSE_OPTIONS = 9
@@ -125,7 +126,21 @@ def even(drafts: Sequence[Draft]) -> list[Draft]:
         left = [draft for i, draft in enumerate(left) if i not in dropped]
         if any(len(draft.possible) > FALSE_OPTIONS for draft in left):
             choose(left)
+    disguise(left)
     return left
+
+
+def disguise(drafts: Sequence[Draft]) -> None:
+    """Exchanges false options by which the gold stands out, as far as no text is then right too often or too seldom."""
+
+    def allowed(golds: Counter, shown: Counter) -> option_disguise.Allowed:
+        def may(old: str, new: str) -> bool:
+            fewer, more = shown[old] - 1, shown[new] + 1
+            return golds[old] <= _most(fewer) and golds[new] > 0 and golds[new] >= _least(more)
+
+        return may
+
+    option_disguise.spread_out(drafts, PROTECTED, allowed)
 
 
 def _dropped(

@@ -7,7 +7,6 @@ the same person. Audits want it to fail; as a baseline it says how far options a
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,13 +14,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from wearjax.benchmarks.wearableqa import option_disguise
 from wearjax.benchmarks.wearableqa.item import LETTERS, Item
+from wearjax.benchmarks.wearableqa.option_disguise import WORD
 
 FOLDS = 5
 LEAST_QUESTIONS = 2  # of others, to train on
 TEN = len(LETTERS)
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_WORD = re.compile(r"[A-Za-z]{2,}\d?|\d[\d,.]*")
 Tokens = Callable[[Item, int, frozenset[str]], list[str]]
 
 
@@ -41,9 +40,9 @@ def options_alone(item: Item, place: int, common: frozenset[str]) -> list[str]:
 def with_stem(item: Item, place: int, common: frozenset[str]) -> list[str]:
     """The option, and each of its words with each of the stem's that others do not have."""
     option = item.choices[place].lower()
-    words = list(dict.fromkeys(_WORD.findall(option)))
+    words = list(dict.fromkeys(WORD.findall(option)))
     stem = [
-        w for w in dict.fromkeys(_WORD.findall(item.stem.lower())) if w not in common and not w[0].isdigit()
+        w for w in dict.fromkeys(WORD.findall(item.stem.lower())) if w not in common and not w[0].isdigit()
     ]
     crossed = [f"{a}|{b}" for a in stem for b in words]
     return [*options_alone(item, place, common), *crossed, f"{'+'.join(item.metrics)}|{option}"]
@@ -96,20 +95,18 @@ def _as_they_are(tokens: list[str]) -> list[str]:
 
 def _common(items: Sequence[Item]) -> frozenset[str]:
     """Words that most stems of a type share, which tell nothing."""
-    seen = Counter(word for item in items for word in set(_WORD.findall(item.stem.lower())))
+    seen = Counter(word for item in items for word in set(WORD.findall(item.stem.lower())))
     return frozenset(word for word, n in seen.items() if n > 0.9 * len(items))
 
 
 def _features(item: Item) -> Float64[np.ndarray, "option feature"]:
     """Position, length, rank of the first number, likeness to the other options, and numbers that the stem has too."""
     lengths = np.array([len(text) for text in item.choices], float)
-    numbers = [[float(n.replace(",", "")) for n in _NUMBER.findall(text)] for text in item.choices]
-    first = np.array([found[0] if found else 0.0 for found in numbers])
+    first = option_disguise.first_numbers(item.choices)
     rank = np.argsort(np.argsort(first, kind="stable"), kind="stable")
-    words = [set(_WORD.findall(text.lower())) for text in item.choices]
-    alike = np.array([[len(a & b) / max(len(a | b), 1) for b in words] for a in words])
-    stem = set(_NUMBER.findall(item.stem))
-    told = np.array([sum(n in stem for n in _NUMBER.findall(text)) for text in item.choices], float)
+    alike = option_disguise.likeness(item.choices)
+    stem = set(option_disguise.numbers(item.stem))
+    told = np.array([sum(n in stem for n in option_disguise.numbers(text)) for text in item.choices], float)
     ranked = bool(np.ptp(first))
     return np.column_stack(
         [

@@ -12,7 +12,7 @@ from wearjax.days import labels
 from wearjax.days.open import open_days
 from wearjax.errors import ConfigError, SourceError, WearjaxError
 from wearjax.segments import daily_records
-from wearjax.sources import csv_table, daily_csv, lifesnaps, synthetic_daily
+from wearjax.sources import csv_table, daily_csv, lifesnaps, reading, synthetic_daily
 from wearjax.sources.daily_record import DailyRecord
 from wearjax.sources.tally import Tally
 
@@ -72,7 +72,7 @@ def at(path: str | os.PathLike, *, days: int | None = None, units: Mapping[str, 
         raise ConfigError(f"{path}: units are for wide tables, this is a source of kind {kind!r}")
 
     def latest(tally: Tally, progress: Progress) -> Iterator[DailyRecord]:
-        for record in read(tally, progress):
+        for record in reading.each(path, read(tally, progress)):
             yield _latest(record, days)
 
     facts = (

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wearjax import json_text
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Option
 from wearjax.benchmarks.wearableqa.graph import Graph
 from wearjax.benchmarks.wearableqa.item import coupling_from_json, hidden_from_json, hidden_to_json
@@ -39,7 +40,7 @@ class Reader:
     def read(self, file: Path) -> list[Judged]:
         """What the gates left of a person, by type. Raises StoreError where it is not readable."""
         try:
-            content = json.loads(gzip.decompress(file.read_bytes()))
+            content = json_text.loads(gzip.decompress(file.read_bytes()))
             for digest, stored in content["graphs"].items():
                 if digest not in self._graphs:
                     self._graphs[digest] = Graph.from_json(stored)

@@ -284,6 +284,7 @@ def _centred_ranks(
     if x.shape[-1] > COUNTED:
         found = ranks(np.where(kept, x, np.nan))
         return np.where(kept, 2 * found - (kept.sum(axis=-1, keepdims=True) + 1), 0.0)
+    x = x.reshape((1,) * (kept.ndim - x.ndim) + x.shape)
     days, there = np.ascontiguousarray(np.moveaxis(x, -1, 0)), np.moveaxis(kept, -1, 0)
     place = np.zeros(days.shape, np.int8)  # in the series' own order; bytes compare fastest
     for day in days:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from wearjax import json_text
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.wearableqa import analysis
 from wearjax.benchmarks.wearableqa.analysis import Accuracy, Answer, DefinitionalGap, Positions
@@ -187,7 +187,9 @@ def of_answers(
 def is_run(folder: str | os.PathLike) -> bool:
     """Whether a folder holds the results of a WearableQA run."""
     try:
-        return json.loads((Path(folder) / FILE).read_text(encoding="utf-8")).get("benchmark") == BENCHMARK
+        return (
+            json_text.loads((Path(folder) / FILE).read_text(encoding="utf-8")).get("benchmark") == BENCHMARK
+        )
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -196,7 +198,7 @@ def read(folder: str | os.PathLike) -> QAResults:
     """A finished run; its tables are made anew from the answers. Raises StoreError where it cannot be read."""
     file = Path(folder) / FILE
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = json_text.loads(file.read_text(encoding="utf-8"))
         if stored["benchmark"] != BENCHMARK:
             raise StoreError(f"{file}: results of {stored['benchmark']!r}, expected {BENCHMARK}")
         answers = [Answer(**{name: row[name] for name in _ANSWER}) for row in stored["answers"]]

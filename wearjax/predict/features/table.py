@@ -58,7 +58,7 @@ def extract(
     *,
     cache_dir: str | os.PathLike | None = None,
     n_jobs: int | None = None,
-    engine: str | Engine | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> FeatureTable:
     """Features of all participants of a store.
@@ -69,7 +69,7 @@ def extract(
         cache_dir: keeps what has been extracted; an interrupted run continues there.
         n_jobs: processes; by default one for a small store and one a core otherwise. Several start by importing
             the program's main module, which therefore must be guarded (`if __name__ == "__main__"`).
-        engine: where participants are worked on, see `wearjax.engine.Engine`; features do not depend on it.
+        engine: where participants are worked on, instead of in `n_jobs` processes; features do not depend on it.
         progress: called with (participants done, participants to do).
 
     Raises:

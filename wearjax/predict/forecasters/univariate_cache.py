@@ -11,12 +11,12 @@ import importlib.metadata
 import json
 import math
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from wearjax import npz, writing
 from wearjax.errors import StoreError
 from wearjax.predict.forecasters import univariate_fits
 from wearjax.predict.forecasters.univariate_fits import Outcome, Status, Task
@@ -84,30 +84,23 @@ class ForecastCache:
 
     def _write(self, entries: Mapping[str, tuple[Outcome, float]]) -> None:
         name = hashlib.sha256("".join(entries).encode()).hexdigest()[:16]
-        temporary = self._folder / f".fits-{name}.partial-{os.getpid()}.npz"
         outcomes = [outcome for outcome, _ in entries.values()]
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+        with writing.file(self._folder / f"fits-{name}.npz") as partial:
             np.savez(
-                temporary,
+                partial,
                 keys=np.array(list(entries), "S32"),
                 status=np.array([_STATUSES.index(outcome.status) for outcome in outcomes], np.int8),
                 values=np.stack([outcome.values for outcome in outcomes]),
                 limit_s=np.array([limit for _, limit in entries.values()], np.float64),
                 statsforecast=np.array(_library_version()),
             )
-            temporary.replace(self._folder / f"fits-{name}.npz")
-        except OSError as error:
-            raise StoreError(f"{self._folder}: cannot keep forecasts there ({error})") from None
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def _read(self, file: Path) -> None:
         try:
-            with np.load(file, allow_pickle=False) as stored:
-                keys, status, values = stored["keys"], stored["status"], stored["values"]
-                limits = stored["limit_s"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            stored = npz.load(file)
+            keys, status, values = stored["keys"], stored["status"], stored["values"]
+            limits = stored["limit_s"]
+        except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{file}: not readable as forecasts ({error}); remove it") from None
         n, kinds = len(keys), len(_STATUSES)
         known = status.shape == limits.shape == (n,) and bool(np.all((status >= 0) & (status < kinds)))

@@ -10,7 +10,6 @@ import importlib
 import importlib.metadata
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from jaxtyping import Float32, Shaped
 
 import wearjax
+from wearjax import writing
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import pypots_layout, pypots_release
 from wearjax.days import normalization
@@ -109,15 +109,9 @@ class PyPOTSImputer:
         path = Path(path)
         if path.exists():
             raise CheckpointError(f"{path} exists; it is not overwritten")
-        temporary = path.with_name(f".{path.name}.partial-{os.getpid()}")
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            temporary.mkdir(parents=True)
-            write_weights(temporary / WEIGHTS, self.model.model.state_dict())
-            write_manifest(temporary, self, {})
-            temporary.rename(path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with writing.folder(path, error=CheckpointError) as partial:
+            write_weights(partial / WEIGHTS, self.model.model.state_dict())
+            write_manifest(partial, self, {})
         return path
 
     @classmethod
@@ -180,9 +174,8 @@ def write_weights(file: Path, state_dict: Mapping[str, Any]) -> None:
     """The format of PyPOTS 1.5; the file appears whole or not at all."""
     torch = importlib.import_module("torch")
     plain = {name: tensor.detach().cpu().clone() for name, tensor in state_dict.items()}
-    temporary = file.with_name(f".{file.name}.partial-{os.getpid()}")
-    torch.save({"model_state_dict": plain, "pypots_version": _version("pypots")}, temporary)
-    temporary.replace(file)
+    with writing.file(file, error=CheckpointError) as partial:
+        torch.save({"model_state_dict": plain, "pypots_version": _version("pypots")}, partial)
 
 
 def write_manifest(folder: Path, imputer: PyPOTSImputer, training: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wearjax import writing
 from wearjax.channels import MINUTES_PER_DAY
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import CheckpointError, ConfigError, WearjaxError
@@ -273,9 +274,8 @@ def _save(torch, run: _Run, imputer: pypots.PyPOTSImputer, out: Path, facts: Map
         "best": run.best,
         "optimizer": run.model.optimizer.state_dict(),
     }
-    temporary = out / f".{STATE}.partial-{os.getpid()}"
-    torch.save(state, temporary)
-    temporary.replace(out / STATE)
+    with writing.file(out / STATE, error=CheckpointError) as partial:
+        torch.save(state, partial)
     if run.progress.best_epoch == run.progress.epoch:
         pypots.write_weights(out / pypots.WEIGHTS, run.best)
     pypots.write_manifest(

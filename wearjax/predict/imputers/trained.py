@@ -48,7 +48,7 @@ class TrainedImputer:
         model's examples are imputed each on its own.
 
         Args:
-            out: float32 array to write into, memory-mapped or `data` itself; None makes one. Beside arrays of the caller
+            out: float32 array to write into, memory-mapped or `data` itself; None makes one. Beside the caller's arrays
                 only one batch is held.
 
         Raises:

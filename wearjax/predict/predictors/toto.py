@@ -6,7 +6,6 @@ Cohen et al. 2025 (Toto). The model itself comes from its own package, an extra:
 from __future__ import annotations
 
 import inspect
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float32
 
+from wearjax import json_text
 from wearjax.convert import lora, torch_checkpoint
 from wearjax.days.store import Days
 from wearjax.errors import CheckpointError, ConfigError
@@ -125,7 +125,7 @@ def weights_file(path: Path) -> Path:
     if not manifest.exists():
         raise CheckpointError(f"{path}: neither {_WEIGHTS} nor {torch_checkpoint.MANIFEST} in it")
     try:
-        return path / str(json.loads(manifest.read_text())["checkpoint"])
+        return path / str(json_text.loads(manifest.read_text())["checkpoint"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{manifest}: expected an entry 'checkpoint' ({error!r})") from None
 
@@ -134,7 +134,7 @@ def read_config(path: Path, weights: Path) -> dict[str, Any]:
     folder = path if path.is_dir() else weights.parent
     file = folder / _CONFIG
     try:
-        config = json.loads(file.read_text())
+        config = json_text.loads(file.read_text())
     except FileNotFoundError:
         raise CheckpointError(
             f"{folder}: no {_CONFIG}; give the folder of the model that was fine-tuned as base="

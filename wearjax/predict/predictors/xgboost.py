@@ -47,7 +47,7 @@ class XGBoost:
         cache_dir: keeps the features for later runs; None keeps them in memory.
         progress: called with (participants done, participants to do) while features are extracted.
         n_jobs: processes of the extraction and threads of the trees; by default as many as make sense.
-        engine: where features are extracted, see `wearjax.engine.Engine`.
+        engine: where features are extracted, instead of in `n_jobs` processes.
         n_trees: fewer for a quick look; the benchmark has 1000.
 
     Attributes:
@@ -64,7 +64,7 @@ class XGBoost:
         cache_dir: str | os.PathLike | None = None,
         progress: Callable[[int, int], None] | None = None,
         n_jobs: int | None = None,
-        engine: str | Engine | None = None,
+        engine: Engine | None = None,
         n_trees: int = TREES["n_estimators"],
     ):
         if n_trees < 1:
@@ -88,7 +88,7 @@ class XGBoost:
             self._table = table.extract(
                 self._days,
                 cache_dir=self._cache_dir,
-                n_jobs=None if isinstance(self._engine, str) and "://" in self._engine else self._n_jobs,
+                n_jobs=self._n_jobs,
                 engine=self._engine,
                 progress=self._progress,
             )

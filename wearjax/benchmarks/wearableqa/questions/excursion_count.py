@@ -83,11 +83,11 @@ def _pool(gold: Key, z: np.ndarray, previous: np.ndarray, direction: Direction) 
 
 
 def _distractors(gold: Key, pool: list[Key], rng: np.random.Generator) -> tuple[Option, ...]:
-    """Wrong computations first, then neighbours, of the gold and just as well of the wrong ones."""
+    """Wrong computations first, then neighbours of the gold and of the wrong ones alike; all with enough days."""
     near = [_moved(key, rng) for key in (gold, *pool[:5], gold, *pool[:5])]
     far = [(float(a), float(b)) for a, b in rng.integers(0, 7, (12, 2))]
     every = [*pool[:5], *near, *pool[5:], *far]
-    possible = [key for key in every if min(key) >= 0 and max(key) <= windows.HALF and sum(key) > 0]
+    possible = [key for key in every if min(key) >= 0 and max(key) <= windows.HALF and sum(key) >= LEAST_DAYS]
     return options.balanced(
         Option(phrase(gold), gold),
         [Option(phrase(key), key) for key in dict.fromkeys(possible)],

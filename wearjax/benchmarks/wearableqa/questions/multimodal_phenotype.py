@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from wearjax.benchmarks.wearableqa import windows
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Margin, Option, Person, QuestionType
 from wearjax.benchmarks.wearableqa.graph import Graph
-from wearjax.benchmarks.wearableqa.questions import health, options, wording
+from wearjax.benchmarks.wearableqa.questions import health, wording
 from wearjax.daily_metrics import CORE
 
 NAME = "multimodal_phenotype"
@@ -81,16 +81,15 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
 
 
 def _distractors(key: Key, person: Person, end: int) -> tuple[Option, ...]:
-    """Four cells that differ in one axis, then all others, so that the gold's axes are not the most frequent."""
+    """All cells of the gold's blood state, four of which differ in one axis only, and one of the other state.
+
+    Only so does every option but one have four such neighbours: the gold is not the one amid the others.
+    """
     order = health.rng(person, NAME, end).permutation(len(CELLS))
     cells = [CELLS[i] for i in order if CELLS[i] != key]
-    cells.sort(key=lambda cell: sum(a != b for a, b in zip(cell, key, strict=True)))
-    return options.balanced(
-        OPTIONS[key],
-        [OPTIONS[cell] for cell in cells],
-        first=[OPTIONS[cell] for cell in cells[:4]],
-        n=len(CELLS) - 1,
-    )
+    alike = [cell for cell in cells if cell[2] == key[2]]
+    other = next(cell for cell in cells if cell[2] != key[2])
+    return tuple(OPTIONS[cell] for cell in (*alike, other))
 
 
 def _stem(person: Person, fitness: tuple[str, ...], recovery: tuple[str, ...], end: int) -> str:

@@ -111,7 +111,7 @@ def _margins(metrics: tuple[str, ...]) -> tuple[Margin, ...]:
 
 
 def _distractors(key: Key, person: Person, end: int) -> tuple[Option, ...]:
-    """Sets with one domain more, less, or another one; then others, so that the gold is not what all have in common."""
+    """Sets with one domain more, less, or another one, and none; then others, so that no domain stands out."""
     measured = [i for i, state in enumerate(key) if state != NOT_MEASURED]
     active = frozenset(i for i in measured if key[i] == 1)
     sets = [
@@ -126,7 +126,8 @@ def _distractors(key: Key, person: Person, end: int) -> tuple[Option, ...]:
     superset = [each for each in shuffled if each > active and len(each) - len(active) == 1]
     swapped = [each for each in shuffled if len(each) == len(active) and len(each - active) == 1]
     far = [each for each in shuffled if len(each ^ active) > 2]
-    first = [*subset[:1], *superset[:1], *swapped[:1]]
+    none: list[frozenset[int]] = [frozenset()] if active else []
+    first = [*subset[:1], *superset[:1], *swapped[:1], *none]
 
     def option(each: frozenset[int]) -> Option:
         states = tuple(
@@ -134,7 +135,7 @@ def _distractors(key: Key, person: Person, end: int) -> tuple[Option, ...]:
         )
         return Option(phrase(states), states)
 
-    pool = [*subset, *superset, *swapped, *far][: 3 * FALSE_OPTIONS]
+    pool = [*none, *subset, *superset, *swapped, *far][: 3 * FALSE_OPTIONS]
     return options.balanced(
         Option(phrase(key), key), map(option, pool), first=map(option, first), n=FALSE_OPTIONS
     )

@@ -21,6 +21,7 @@ NAME = "signal_summary"
 STATISTICS = ("mean", "median")
 RATE = ("rhr", "steps")
 RATE_STEP = 0.1
+ASKED = 4  # metrics at an end date: more would wait in vain, for any of them has an answer
 RATE_UNIT = "bpm per 1,000 steps"
 RATE_WORDS = "1,000 times the mean resting heart rate divided by the mean of daily steps"
 DIGITS = 3  # of metrics without a rounding step of their own
@@ -95,7 +96,7 @@ class _Asked:
 
 
 def propose(person: Person, end: int) -> Iterator[Candidate]:
-    """One statistic of every metric, and the rate of heart beats to steps."""
+    """One statistic of some metrics, and the rate of heart beats to steps."""
     rng = np.random.default_rng(seed_of(person.record.user, NAME, end, "options"))
     asked = list(_asked(person, end, rng))
     values = [reads.read(each.graph, person, end) for each in asked]
@@ -126,7 +127,8 @@ def _asked(person: Person, end: int, rng: np.random.Generator) -> Iterator[_Aske
     }
     error = _relative_error(days[:, _SPANS["window"]], found["mean"]["window"])
     drawn = rng.integers(len(STATISTICS), size=len(BY_KEY))
-    for metric in valid:
+    some = rng.permutation(len(valid))[:ASKED]
+    for metric in (valid[i] for i in np.sort(some)):
         i = INDEX[metric]
         statistic = "mean" if metric in COUNTED else STATISTICS[drawn[i]]
         step = _step(metric, found[statistic]["window"][i])
