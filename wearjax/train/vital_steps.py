@@ -22,7 +22,6 @@ from jaxtyping import Array, Bool, Float, Int, Int32
 from wearjax.objectives import vital_forecast
 from wearjax.segments.vital_scaled import ScaledCases
 
-
 ABSENT = -1  # in place of a channel: fills a row of channels up
 
 
@@ -63,7 +62,7 @@ def _columns(block: Array, columns: Int[Array, "..."]) -> Array:
 def inputs(
     rows: Rows, ends: Int[Array, "B"], channels: Int[Array, "..."], context: int
 ) -> Float[Array, "B L k"]:
-    """What the model sees of windows: the given channels (k,) or (B, k), zeros before the case began and for `ABSENT`."""
+    """What the model sees of windows: channels (k,) or (B, k); zeros before the case began and for `ABSENT`."""
     x = _columns(_slices(rows.values, ends, context), channels)
     began = ends[:, None] + jnp.arange(1 - context, 1) >= rows.starts[ends][:, None]
     there = (channels >= 0)[None, None] if channels.ndim == 1 else (channels >= 0)[:, None]
