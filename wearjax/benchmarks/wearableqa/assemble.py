@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,12 +112,12 @@ def pick(drafts: Sequence[Draft], target: int, *, by_metric: bool) -> list[Draft
     somewhere else, then those about metrics that the answer has not had yet.
 
     Args:
-        by_metric: spread over metrics instead of answers.
+        by_metric: spread over metrics and sizes of amounts instead of answers, so that a usual amount is no likelier.
     """
     rate = option_balance.likeliest(drafts)
     groups: dict[Any, list[int]] = defaultdict(list)
     for i, draft in enumerate(drafts):
-        groups[draft.candidate.metrics if by_metric else draft.gold].append(i)
+        groups[_amount(draft.candidate) if by_metric else draft.gold].append(i)
     hopeless = [
         0
         if by_metric
@@ -142,6 +143,12 @@ def pick(drafts: Sequence[Draft], target: int, *, by_metric: bool) -> list[Draft
         picked.append(best)
         groups[key] = [i for i in open_ if i != best]
     return [drafts[i] for i in picked]
+
+
+def _amount(candidate: Candidate) -> tuple[tuple[str, ...], int]:
+    """Metrics and size of an amount, in steps of an eighth."""
+    value = abs(candidate.gold.key[0])
+    return candidate.metrics, round(math.log(value) / math.log(1.125)) if value > 0 else 0
 
 
 def _room(candidate: Candidate, taken: Mapping[str, Sequence[int]]) -> bool:

@@ -128,8 +128,21 @@ class CohortReference:
             age = np.array([np.nan if a is None else a for a in stored["age"]], np.float64)
             person = {m: np.array(v["person"], np.int64) for m, v in stored["values"].items()}
             values = {m: np.array(v["mean"], np.float64) for m, v in stored["values"].items()}
-            return _made(tuple(stored["users"]), person, values, age, tuple(stored["sex"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            users, sex = tuple(map(str, stored["users"])), tuple(map(str, stored["sex"]))
+            if not len(users) == len(sex) == len(age):
+                raise ValueError("as many ages and sexes as users")
+            for metric, whose in person.items():
+                if (
+                    metric not in INDEX
+                    or whose.shape != values[metric].shape
+                    or whose.ndim != 1
+                    or not len(whose)
+                ):
+                    raise ValueError(f"values of {metric}")
+                if whose.min() < 0 or whose.max() >= len(users) or not np.isfinite(values[metric]).all():
+                    raise ValueError(f"values of {metric}")
+            return _made(users, person, values, age, sex)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ConfigError(f"cohort: not readable ({type(error).__name__}: {error})") from None
 
 

@@ -206,5 +206,5 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
                 if not isinstance(found, dict):
                     raise StoreError(f"{file}: line {number} is not an object")
                 yield found
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{file}: not readable ({error})") from None

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from wearjax import engine
 from wearjax.benchmarks.wearableqa import dataset, gates, parts, registry, windows
 from wearjax.benchmarks.wearableqa.candidate import Person, QuestionType
 from wearjax.benchmarks.wearableqa.cohort import CohortReference
 from wearjax.benchmarks.wearableqa.panel import LARGEST, Panel
 from wearjax.errors import ConfigError
 from wearjax.segments.daily_records import Records, RecordStore
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 class Judge:
@@ -73,7 +67,7 @@ def write_all(
         raise ConfigError(f"jobs: must be at least 1, got {jobs}")
     missing = [(user, file) for user, file in files if not file.exists()]
     done = len(files) - len(missing)
-    processes = min(_cores() if jobs is None else jobs, len(missing))
+    processes = min(engine.cores() if jobs is None else jobs, len(missing))
     if progress:
         progress(done, len(files))
     if processes <= 1:
@@ -105,13 +99,8 @@ def _elsewhere(
     names = [each.name for each in types]
     if any(registry.TYPES.get(each.name) is not each for each in types):
         raise ConfigError("jobs: question types that are not the library's own need jobs=1")
-    with _one_thread_each():
-        pool = ProcessPoolExecutor(
-            processes,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start,
-            initargs=(store, cohort, names),
-        )
+    with engine.one_thread_each():
+        pool = engine.start_processes(processes, _start, store, cohort, names)
         waiting, running = iter(missing), set()
         try:
             while True:
@@ -139,39 +128,9 @@ _JUDGE: Judge | None = None
 def _start(store: Path, cohort: Path, names: Sequence[str]) -> None:
     """Runs once in each process."""
     global _JUDGE
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     _JUDGE = Judge(RecordStore(store), dataset.read_cohort(cohort), registry.chosen(names))
 
 
 def _write(user: str, file: Path) -> None:
     assert _JUDGE is not None
     _JUDGE.write(user, file)
-
-
-def _end_with_parent() -> None:
-    """A killed parent cannot stop its workers, which would wait for tasks for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        with contextlib.suppress(OSError):
-            parent.join()
-        os._exit(1)
-
-
-@contextlib.contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes that start meanwhile use one thread for linear algebra."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
