@@ -13,7 +13,19 @@ PACKAGE = Path(__file__).resolve().parents[1] / "wearjax"
 
 # From the top floor down: a room imports only from its own and the floors above it.
 FLOORS = [
-    {"channels", "day", "errors", "writing", "json_text", "npz", "engine", "tasks", "vitals", "daily_metrics", "biomarkers"},
+    {
+        "channels",
+        "day",
+        "errors",
+        "writing",
+        "json_text",
+        "npz",
+        "engine",
+        "tasks",
+        "vitals",
+        "daily_metrics",
+        "biomarkers",
+    },
     {"sources"},
     {"days"},
     {"segments"},

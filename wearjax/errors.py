@@ -13,6 +13,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def one_line(error: BaseException) -> str:
+    """What an error of another library says, without its line breaks; its kind where it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 SHOWN_MAX = 600
 
 

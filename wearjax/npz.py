@@ -1,4 +1,4 @@
-"""Reads `.npz` files that may be damaged."""
+"""Reads `.npz` and `.npy` files that may be damaged."""
 
 from __future__ import annotations
 
@@ -23,3 +23,16 @@ def load(path: str | os.PathLike) -> dict[str, np.ndarray]:
     except Exception as error:
         told = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(told) from error
+
+
+def mapped(path: str | os.PathLike) -> np.ndarray:
+    """One array of an `.npy` file, memory-mapped; never unpickles. Raises FileNotFoundError, ValueError as `load`."""
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            raise ValueError("an archive, expected a single array")
+        return found
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a header is a Python literal, and its parser has errors of its own
+        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error

@@ -27,6 +27,7 @@ def file(path: str | os.PathLike, *, error: type[WearjaxError] = StoreError) -> 
     """
     path = Path(path)
     partial = _beside(path, path.suffix)
+    made = [parent for parent in path.parents if not parent.exists()]
     with told(path, error=error):
         path.parent.mkdir(parents=True, exist_ok=True)
         _clear_left(path)
@@ -35,6 +36,7 @@ def file(path: str | os.PathLike, *, error: type[WearjaxError] = StoreError) -> 
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+            _remove_empty(made)
 
 
 @contextlib.contextmanager
@@ -101,6 +103,15 @@ def _clear_left(path: Path) -> None:
             host, process, _ = found.groups()
             if host == _HOST and not _lives(int(process)):
                 shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Folders that were made for a file that did not come, the inner one first."""
+    for made in folders:
+        try:
+            made.rmdir()
+        except OSError:
+            return
 
 
 def _lives(process: int) -> bool:

@@ -218,7 +218,7 @@ class Deadly(ListedDays):
 
 
 def test_a_process_that_dies_is_an_error_with_advice(days):
-    with pytest.raises(ConfigError, match="^jobs=2: a process died"):
+    with pytest.raises(ConfigError, match=r"^jobs=2: a process died"):
         table.extract(Deadly(days), n_jobs=2)
 
 

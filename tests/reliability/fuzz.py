@@ -1,3 +1,4 @@
+# ruff: noqa: E501  made data is read better in one line than in ten
 """Reads damaged inputs with every reader and tells how each ended.
 
     python tests/reliability/fuzz.py --count 30 --seed 1 [--only NAME …] [--one NAME NUMBER]
@@ -72,7 +73,9 @@ def attack(reader: Reader, number: int, seed: int, inputs: Inputs, folder: Path)
     """Damages a fresh input and reads it."""
     rng = random.Random(f"{reader.name}/{seed}/{number}")
     path = inputs.copy(reader, folder / "in")
-    damage = "; ".join(spoil.spoil(path, rng) for _ in range(2 if path.is_dir() and rng.random() < 0.15 else 1))
+    damage = "; ".join(
+        spoil.spoil(path, rng) for _ in range(2 if path.is_dir() and rng.random() < 0.15 else 1)
+    )
     return judge(reader, path, folder, damage)
 
 
@@ -103,7 +106,11 @@ def _judge_refusal(error: WearjaxError, path: Path, out: Path, damage: str) -> O
         return Outcome("bug", damage, f"refused, but left {left}: {told[:100]}")
     if len(told.splitlines()) != 1 or len(told) > LINE_MAX:
         return Outcome("bug", damage, f"not one line: {told[:200]!r}")
-    names = {str(path), path.name, *(p.name for p in path.rglob("*"))} if path.is_dir() else {str(path), path.name}
+    names = (
+        {str(path), path.name, *(p.name for p in path.rglob("*"))}
+        if path.is_dir()
+        else {str(path), path.name}
+    )
     if not any(name in told for name in names) and str(out) not in told:
         return Outcome("bug", damage, f"names no file: {told[:200]!r}")
     return Outcome("refused", damage, told)
@@ -129,7 +136,12 @@ def _limits() -> Iterator[None]:
 
 
 def campaign(
-    readers: list[Reader], count: int, seed: int, *, folder: Path, say: Callable[[str], None] = lambda line: None
+    readers: list[Reader],
+    count: int,
+    seed: int,
+    *,
+    folder: Path,
+    say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, list[Outcome]]:
     """`count` attacks on each reader."""
     inputs, found = Inputs(folder / "inputs"), {}
@@ -162,7 +174,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30, help="inputs a reader")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[reader.name for reader in READERS])
-    parser.add_argument("--one", nargs=2, metavar=("NAME", "NUMBER"), help="one input again, kept, with its traceback")
+    parser.add_argument(
+        "--one", nargs=2, metavar=("NAME", "NUMBER"), help="one input again, kept, with its traceback"
+    )
     parser.add_argument("--messages", action="store_true", help="print the line of every refusal")
     given = parser.parse_args()
     faulthandler.enable()
@@ -172,7 +186,12 @@ def main() -> None:
         reader = BY_NAME[given.one[0]]
         rng = random.Random(f"{reader.name}/{given.seed}/{int(given.one[1])}")
         path = Inputs(folder / "inputs").copy(reader, folder / "in")
-        print(path, "; ".join(spoil.spoil(path, rng) for _ in range(2 if path.is_dir() and rng.random() < 0.15 else 1)))
+        print(
+            path,
+            "; ".join(
+                spoil.spoil(path, rng) for _ in range(2 if path.is_dir() and rng.random() < 0.15 else 1)
+            ),
+        )
         reader.read(path, folder / "out")
         return
     with tempfile.TemporaryDirectory(prefix="wearjax-fuzz-") as folder:

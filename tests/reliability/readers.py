@@ -1,3 +1,4 @@
+# ruff: noqa: E501  made data is read better in one line than in ten
 """Every reader of foreign or stored files: how to make a small readable input for it, and how to read it to the end."""
 
 from __future__ import annotations
@@ -83,7 +84,11 @@ def _whole(days: Any) -> None:
 def _apple_elements() -> bytes:
     import made_apple_health as made
 
-    records = [made.steps(f"2024-05-0{d} {h:02}:00", f"2024-05-0{d} {h:02}:10", 120) for d in (1, 2) for h in range(8, 20)]
+    records = [
+        made.steps(f"2024-05-0{d} {h:02}:00", f"2024-05-0{d} {h:02}:10", 120)
+        for d in (1, 2)
+        for h in range(8, 20)
+    ]
     records += [made.heart(f"2024-05-01 {h:02}:00", 60 + h) for h in range(24)]
     records += [made.sleep("2024-05-01 23:00", "2024-05-02 06:00", "AsleepCore")]
     records += [made.workout("2024-05-02 17:00", "2024-05-02 18:00", "Running")]
@@ -93,14 +98,25 @@ def _apple_elements() -> bytes:
 def _apple_zip(folder: Path) -> None:
     import made_apple_health as made
 
-    made.zipped(folder / "export.zip", {"apple_health_export/export.xml": _apple_elements(), "apple_health_export/electrocardiograms/ecg.csv": b"x"})
+    made.zipped(
+        folder / "export.zip",
+        {
+            "apple_health_export/export.xml": _apple_elements(),
+            "apple_health_export/electrocardiograms/ecg.csv": b"x",
+        },
+    )
 
 
 def _fitabase(folder: Path) -> None:
     minutes = [dt.datetime(2016, 4, 13) + dt.timedelta(minutes=m) for m in range(0, 1440)]
-    clock = [f"{t.month}/{t.day}/{t.year} {t.hour % 12 or 12}:{t.minute:02}:00 {'AM' if t.hour < 12 else 'PM'}" for t in minutes]
+    clock = [
+        f"{t.month}/{t.day}/{t.year} {t.hour % 12 or 12}:{t.minute:02}:00 {'AM' if t.hour < 12 else 'PM'}"
+        for t in minutes
+    ]
     head = "Id,ActivityHour," + ",".join(f"Steps{i:02}" for i in range(60))
-    wide = [f"8877689391,{clock[60 * h]}," + ",".join(str((h * m) % 40) for m in range(60)) for h in range(24)]
+    wide = [
+        f"8877689391,{clock[60 * h]}," + ",".join(str((h * m) % 40) for m in range(60)) for h in range(24)
+    ]
     steps = [f"{who},{t},{i % 30}" for who in (1503960366, 1644430081) for i, t in enumerate(clock)]
     _write(folder, {
         "minuteStepsNarrow_merged.csv": "\n".join(["Id,ActivityMinute,Steps", *steps[::3]]) + "\n",
@@ -114,9 +130,27 @@ def _fitabase(folder: Path) -> None:
 def _takeout(path: Path) -> dict[str, bytes]:
     root = "Takeout/Fitbit/Global Export Data/"
     day = [f"05/01/24 {h:02}:{m:02}:00" for h in range(6, 22) for m in range(0, 60, 2)]
-    levels = [{"dateTime": "2024-05-01T23:00:00.000", "level": "light", "seconds": 7200}, {"dateTime": "2024-05-02T01:00:00.000", "level": "deep", "seconds": 3600}]
-    night = {"logId": 1, "dateOfSleep": "2024-05-02", "startTime": "2024-05-01T23:00:00.000", "endTime": "2024-05-02T02:00:00.000", "type": "stages", "levels": {"data": levels, "shortData": []}}
-    exercise = {"logId": 5, "activityName": "Run", "activityTypeId": 90009, "startTime": "05/01/24 15:00:00", "duration": 1800000, "originalDuration": 1800000, "logType": "auto_detected"}
+    levels = [
+        {"dateTime": "2024-05-01T23:00:00.000", "level": "light", "seconds": 7200},
+        {"dateTime": "2024-05-02T01:00:00.000", "level": "deep", "seconds": 3600},
+    ]
+    night = {
+        "logId": 1,
+        "dateOfSleep": "2024-05-02",
+        "startTime": "2024-05-01T23:00:00.000",
+        "endTime": "2024-05-02T02:00:00.000",
+        "type": "stages",
+        "levels": {"data": levels, "shortData": []},
+    }
+    exercise = {
+        "logId": 5,
+        "activityName": "Run",
+        "activityTypeId": 90009,
+        "startTime": "05/01/24 15:00:00",
+        "duration": 1800000,
+        "originalDuration": 1800000,
+        "logType": "auto_detected",
+    }
     return {
         root + "steps-2024-05-01.json": json.dumps([{"dateTime": t, "value": str(i % 90)} for i, t in enumerate(day)]).encode(),
         root + "heart_rate-2024-05-01.json": json.dumps([{"dateTime": t, "value": {"bpm": 60 + i % 40, "confidence": 2}} for i, t in enumerate(day)]).encode(),
@@ -140,8 +174,14 @@ def _health_connect(folder: Path) -> None:
     made = test_health_connect.Made(folder / "health_connect_export.db")
     for hour in range(6, 22):
         made.steps(f"2024-05-01 {hour:02}:00:00", f"2024-05-01 {hour:02}:30:00", 100 * hour)
-        made.hearts(f"2024-05-01 {hour:02}:00:00", f"2024-05-01 {hour:02}:30:00", [(f"2024-05-01 {hour:02}:05:00", 70)])
-    made.sleep("2024-05-01 23:00:00", "2024-05-02 06:00:00", [("2024-05-01 23:00:00", "2024-05-02 05:00:00", 4)])
+        made.hearts(
+            f"2024-05-01 {hour:02}:00:00",
+            f"2024-05-01 {hour:02}:30:00",
+            [(f"2024-05-01 {hour:02}:05:00", 70)],
+        )
+    made.sleep(
+        "2024-05-01 23:00:00", "2024-05-02 06:00:00", [("2024-05-01 23:00:00", "2024-05-02 05:00:00", 4)]
+    )
     made.workout("2024-05-01 17:00:00", "2024-05-01 18:00:00", 56, "Run")
     database = made.done()
     made_apple_health.zipped(folder / "export.zip", {database.name: database.read_bytes()})
@@ -149,18 +189,35 @@ def _health_connect(folder: Path) -> None:
 
 def _counts(folder: Path) -> None:
     start = dt.datetime(2003, 3, 18, 15)
-    rows = [f"{start + dt.timedelta(minutes=i)},{(start + dt.timedelta(minutes=i)).date()},{(i * 7) % 300}" for i in range(1800)]
+    rows = [
+        f"{start + dt.timedelta(minutes=i)},{(start + dt.timedelta(minutes=i)).date()},{(i * 7) % 300}"
+        for i in range(1800)
+    ]
     text = "\n".join(["timestamp,date,activity", *rows]) + "\n"
     _write(folder, {"anna.csv": text, "ben.csv.gz": gzip.compress(text.encode())})
 
 
 def _awd(folder: Path) -> None:
-    lines = ["carl", "18-Mar-2003", "15:00", " 4 ", "35", "V000000", "X", *[str((i * 7) % 300) + (" M" if i == 9 else "") for i in range(1800)]]
-    _write(folder, {"carl.AWD": "\n".join(lines) + "\n", "dora.AWD.gz": gzip.compress("\r\n".join(lines).encode())})
+    lines = [
+        "carl",
+        "18-Mar-2003",
+        "15:00",
+        " 4 ",
+        "35",
+        "V000000",
+        "X",
+        *[str((i * 7) % 300) + (" M" if i == 9 else "") for i in range(1800)],
+    ]
+    _write(
+        folder,
+        {"carl.AWD": "\n".join(lines) + "\n", "dora.AWD.gz": gzip.compress("\r\n".join(lines).encode())},
+    )
 
 
 def _nhanes(folder: Path) -> None:
-    rows = [f"{seqn},{day},{(m * 3) % 200},{m}" for seqn in (21005, 21006) for day in (7, 1) for m in range(1440)]
+    rows = [
+        f"{seqn},{day},{(m * 3) % 200},{m}" for seqn in (21005, 21006) for day in (7, 1) for m in range(1440)
+    ]
     _write(folder, {"paxraw.csv": "\n".join(["seqn,paxday,paxinten,minute", *rows]) + "\n"})
 
 
@@ -174,7 +231,9 @@ def _root(folder: Path) -> None:
     rng = np.random.default_rng(0)
     hours = {p: (dt.date(2021, 3, 1), rng.uniform(1, 9, (240, 19)).astype(np.float32)) for p in PEOPLE}
     kept = {p: [(dt.date(2021, 3, 1) + dt.timedelta(days=d)).isoformat() for d in range(10)] for p in PEOPLE}
-    write_trajectories(root, hours, kept, {"sample_index_P_24_M_H_7_3_S_100.json": {p: [4, 6] for p in PEOPLE}})
+    write_trajectories(
+        root, hours, kept, {"sample_index_P_24_M_H_7_3_S_100.json": {p: [4, 6] for p in PEOPLE}}
+    )
     _labels(root / "processed" / "daily_labels_lookup_full_history.parquet")
 
 
@@ -219,13 +278,17 @@ def _read_labels(path: Path, out: Path) -> None:
 def _store(folder: Path) -> None:
     from wearjax.days.store import DayStoreWriter
 
-    with DayStoreWriter(folder / "store", provenance={"source": "made", "import": Tally().as_dict()}, days_per_shard=3) as writer:
+    with DayStoreWriter(
+        folder / "store", provenance={"source": "made", "import": Tally().as_dict()}, days_per_shard=3
+    ) as writer:
         for p in PEOPLE:
             for d in range(2):
                 writer.add(made_day(p, d))
         split = {"train": PEOPLE[:2], "validation": PEOPLE[2:3], "test": PEOPLE[3:]}
         writer.attach("splits.json", json.dumps(split))
-        writer.attach("participants.json", json.dumps({p: {"birth_year": 1980, "sex": "male"} for p in PEOPLE}))
+        writer.attach(
+            "participants.json", json.dumps({p: {"birth_year": 1980, "sex": "male"} for p in PEOPLE})
+        )
     _labels(folder / "store" / "task_labels.parquet")
 
 
@@ -252,7 +315,11 @@ def _whole_or_reported(days: Any) -> None:
 
 
 def _daily(folder: Path) -> None:
-    rows = [f"{who},2024-01-{d:02},{6000 + d},{55 + d % 5},{6 + d / 10},{40 + d}" for who in ("a", "b") for d in range(1, 29)]
+    rows = [
+        f"{who},2024-01-{d:02},{6000 + d},{55 + d % 5},{6 + d / 10},{40 + d}"
+        for who in ("a", "b")
+        for d in range(1, 29)
+    ]
     _write(folder, {
         "daily.csv": "\n".join(["user,date,steps,rhr,sleep_duration,hrv", *rows]) + "\n",
         "people.csv": "user,age,sex,bmi\na,34,F,22.5\nb,51,male,\n",
@@ -327,13 +394,25 @@ def _vital_csv(folder: Path) -> None:
 def _vitaldb(folder: Path) -> None:
     import test_vitaldb_tables as made
 
-    _write(folder, {"cases.csv": made.CASES, "trks.csv": made.TRACKS, "tracks/t-hr.csv": made.HR, "tracks/t-bis.csv.gz": gzip.compress(made.BIS.encode())})
+    _write(
+        folder,
+        {
+            "cases.csv": made.CASES,
+            "trks.csv": made.TRACKS,
+            "tracks/t-hr.csv": made.HR,
+            "tracks/t-bis.csv.gz": gzip.compress(made.BIS.encode()),
+        },
+    )
 
 
 def _vital_files(folder: Path) -> None:
     import test_vital_file as made
 
-    tracks = {"Intellivue/ECG_HR": [(t, 70 + t % 5) for t in range(60)], "BIS/BIS": [(3, 40), (9, 41)], "Intellivue/AWAY_CO2_ET": [(2, 35)]}
+    tracks = {
+        "Intellivue/ECG_HR": [(t, 70 + t % 5) for t in range(60)],
+        "BIS/BIS": [(3, 40), (9, 41)],
+        "Intellivue/AWAY_CO2_ET": [(2, 35)],
+    }
     for name in ("12", "13", "14"):
         made.record(folder / f"{name}.vital", tracks)
 
@@ -341,7 +420,10 @@ def _vital_files(folder: Path) -> None:
 def _beats(folder: Path) -> None:
     rows = [f"{i * 0.8:.2f},{'True' if i % 17 == 0 else 'False'},N" for i in range(120)]
     text = "\n".join(["time_second,bad_signal_quality,beat_type", *rows]) + "\n"
-    _write(folder, {"case_0001.csv": text, "case_0002.csv.gz": gzip.compress(text.encode()), "case_0003.csv": text})
+    _write(
+        folder,
+        {"case_0001.csv": text, "case_0002.csv.gz": gzip.compress(text.encode()), "case_0003.csv": text},
+    )
 
 
 def _mover(folder: Path) -> None:
@@ -355,7 +437,14 @@ def _cases(folder: Path) -> None:
     from wearjax.sources.vital_cases import Case
 
     rng = np.random.default_rng(0)
-    made = (Case(f"c{i}", dt.datetime(2017, 1, 1 + i), rng.uniform(1, 9, (5 + i, CENTRES["mover"].n_variables)).astype(np.float32)) for i in range(6))
+    made = (
+        Case(
+            f"c{i}",
+            dt.datetime(2017, 1, 1 + i),
+            rng.uniform(1, 9, (5 + i, CENTRES["mover"].n_variables)).astype(np.float32),
+        )
+        for i in range(6)
+    )
     vital_cases.write_cases(folder / "cases", made, CENTRES["mover"], provenance={"source": "made"})
 
 
@@ -376,7 +465,9 @@ def _masks(folder: Path) -> None:
     from wearjax.segments import mask_cache
 
     days = [np.where(made_day("p", d).values == 0, np.nan, made_day("p", d).values) for d in range(3)]
-    mask_cache.MaskSet.generate(lambda i: days[i], 3, "temporal_slice", "test").save(folder / "test" / "temporal_slice.npz")
+    mask_cache.MaskSet.generate(lambda i: days[i], 3, "temporal_slice", "test").save(
+        folder / "test" / "temporal_slice.npz"
+    )
 
 
 def _read_masks(path: Path, out: Path) -> None:
@@ -412,7 +503,10 @@ def _read_packets(path: Path, out: Path) -> None:
 
 
 def _answers(folder: Path) -> None:
-    lines = [{"format": 1, "key": f"{i:064x}", "answer": {"choices": [{"message": {"content": f"Answer: {c}"}}]}} for i, c in enumerate("ABCDE")]
+    lines = [
+        {"format": 1, "key": f"{i:064x}", "answer": {"choices": [{"message": {"content": f"Answer: {c}"}}]}}
+        for i, c in enumerate("ABCDE")
+    ]
     (folder / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -442,7 +536,26 @@ def _read_answers(path: Path, out: Path) -> None:
 
 def _replies(folder: Path) -> None:
     text = "Thinking: 3 of 10, or 30 %.\nOptions A) 5 B) 6\n**Answer:** (C) 71.5 kg (157 lb)\n"
-    _write(folder, {"reply.txt": text, "reply.json": json.dumps({"choices": [{"message": {"content": text, "tool_calls": [{"id": 1, "function": {"name": "run", "arguments": "{}"}}]}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 5, "completion_tokens": 7}})})
+    _write(
+        folder,
+        {
+            "reply.txt": text,
+            "reply.json": json.dumps(
+                {
+                    "choices": [
+                        {
+                            "message": {
+                                "content": text,
+                                "tool_calls": [{"id": 1, "function": {"name": "run", "arguments": "{}"}}],
+                            },
+                            "finish_reason": "stop",
+                        }
+                    ],
+                    "usage": {"prompt_tokens": 5, "completion_tokens": 7},
+                }
+            ),
+        },
+    )
 
 
 def _read_replies(path: Path, out: Path) -> None:
@@ -484,7 +597,13 @@ def _run(folder: Path) -> None:
 
     rows = [{"step": s, "split": "train", "loss": 1 / s, "days_per_s": 3.0} for s in range(1, 20)]
     rows += [{"step": s, "split": "validation", "loss": 1 / s} for s in (5, 10)]
-    _write(run, {"config.json": json.dumps({"name": "tiny", "seed": 1, "versions": {"jax": "1"}}), "metrics.jsonl": "".join(json.dumps(r) + "\n" for r in rows)})
+    _write(
+        run,
+        {
+            "config.json": json.dumps({"name": "tiny", "seed": 1, "versions": {"jax": "1"}}),
+            "metrics.jsonl": "".join(json.dumps(r) + "\n" for r in rows),
+        },
+    )
     del bootstrap_timing, packet
 
 
@@ -524,7 +643,14 @@ def _config_json(folder: Path) -> None:
     _config_py(folder)
     made = configs.to_dict(configs.load_config(folder / "mine.py"))
     (folder / "mine.py").unlink()
-    _write(folder, {"run/config.json": json.dumps({**made, "versions": {}, "normalization": {}, "run": {"a": 1}}, indent=1)})
+    _write(
+        folder,
+        {
+            "run/config.json": json.dumps(
+                {**made, "versions": {}, "normalization": {}, "run": {"a": 1}}, indent=1
+            )
+        },
+    )
 
 
 def _read_config_json(path: Path, out: Path) -> None:
@@ -547,7 +673,15 @@ def _model() -> Any:
 
     from wearjax.models.lsm2 import LSM2, LSM2Config
 
-    config = LSM2Config(patch=240, encoder_dim=8, encoder_depth=1, encoder_heads=2, decoder_dim=8, decoder_depth=1, decoder_heads=2)
+    config = LSM2Config(
+        patch=240,
+        encoder_dim=8,
+        encoder_depth=1,
+        encoder_heads=2,
+        decoder_dim=8,
+        decoder_depth=1,
+        decoder_heads=2,
+    )
     return config, LSM2(config, rngs=nnx.Rngs(0))
 
 
@@ -556,7 +690,14 @@ def _bundle(folder: Path) -> None:
     from wearjax.days.normalization import NormalizationStats
 
     config, model = _model()
-    bundle.save_bundle(folder / "bundle", kind="lsm2", config=config, model=model, stats=NormalizationStats.identity(), origin={"run": "made"})
+    bundle.save_bundle(
+        folder / "bundle",
+        kind="lsm2",
+        config=config,
+        model=model,
+        stats=NormalizationStats.identity(),
+        origin={"run": "made"},
+    )
 
 
 def _read_bundle(path: Path, out: Path) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  made data is read better in one line than in ten
 """Spoils a readable input in one way that a random generator draws: the same generator, the same damage.
 
 Damage of any file: bytes flipped, cut off, removed, repeated, NUL bytes, replaced by nothing, by a folder or by a link
@@ -121,7 +122,9 @@ def _bytes_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 def _lines_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     lines = content.split(b"\n")
-    kind = rng.choice(("deleted", "repeated", "shuffled", "reversed", "first gone", "only first", "blank", "no end"))
+    kind = rng.choice(
+        ("deleted", "repeated", "shuffled", "reversed", "first gone", "only first", "blank", "no end")
+    )
     at = rng.randrange(len(lines))
     if kind == "deleted":
         del lines[at : at + rng.choice((1, 5))]
@@ -146,7 +149,21 @@ def _lines_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 def _text_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     text = content.decode("utf-8", "replace")
-    kind = rng.choice(("utf-16", "utf-32", "latin-1", "bom", "two boms", "crlf", "cr", "quotes", "not utf-8", "upper", "bidi"))
+    kind = rng.choice(
+        (
+            "utf-16",
+            "utf-32",
+            "latin-1",
+            "bom",
+            "two boms",
+            "crlf",
+            "cr",
+            "quotes",
+            "not utf-8",
+            "upper",
+            "bidi",
+        )
+    )
     if kind in ("utf-16", "utf-32"):
         return text.encode(kind), kind
     if kind == "latin-1":
@@ -170,7 +187,18 @@ def _text_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 def _table_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     rows = [line.split(",") for line in content.decode("utf-8", "replace").split("\n")]
     kind = rng.choice(
-        ("cell", "cell", "cell", "column", "doubled column", "dropped column", "moved", "short row", "long row", "swapped")
+        (
+            "cell",
+            "cell",
+            "cell",
+            "column",
+            "doubled column",
+            "dropped column",
+            "moved",
+            "short row",
+            "long row",
+            "swapped",
+        )
     )
     column = rng.randrange(len(rows[0]))
     body = [row for row in rows[1:] if len(row) == len(rows[0])]
@@ -225,7 +253,9 @@ def _json_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
             holder.append(rng.choice([*VALUES, holder[key]]))
     else:
         holder[key] = rng.choice(VALUES)
-    return json.dumps(tree).encode(), f"json {key!r:.30} {kind} {holder.get(key, '') if isinstance(holder, dict) else ''!r:.20}"
+    return json.dumps(
+        tree
+    ).encode(), f"json {key!r:.30} {kind} {holder.get(key, '') if isinstance(holder, dict) else ''!r:.20}"
 
 
 def _places(tree: Any):
@@ -245,15 +275,33 @@ def _json_lines_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 def _xml_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     text = content.decode("utf-8", "replace")
-    kind = rng.choice(("bomb", "external", "attribute", "attribute", "attribute", "unclosed", "nested", "doubled", "entity", "tag"))
+    kind = rng.choice(
+        (
+            "bomb",
+            "external",
+            "attribute",
+            "attribute",
+            "attribute",
+            "unclosed",
+            "nested",
+            "doubled",
+            "entity",
+            "tag",
+        )
+    )
     if kind == "bomb":
         grown = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
-        return f'<?xml version="1.0"?>\n<!DOCTYPE HealthData [<!ENTITY e0 "{"x" * 100}">{grown}]>\n<HealthData>&e11;</HealthData>'.encode(), kind
+        return (
+            f'<?xml version="1.0"?>\n<!DOCTYPE HealthData [<!ENTITY e0 "{"x" * 100}">{grown}]>\n<HealthData>&e11;</HealthData>'.encode(),
+            kind,
+        )
     if kind == "external":
         head = '<?xml version="1.0"?>\n<!DOCTYPE HealthData [<!ENTITY e SYSTEM "file:///etc/hostname">]>\n'
         return head.encode() + b"<HealthData><Record type='&e;'/></HealthData>", kind
     if kind == "nested":
-        return text.replace("</HealthData>", "<Record>" * DEPTH + "</Record>" * DEPTH + "</HealthData>").encode(), kind
+        return text.replace(
+            "</HealthData>", "<Record>" * DEPTH + "</Record>" * DEPTH + "</HealthData>"
+        ).encode(), kind
     parts = text.split('"')
     at = rng.randrange(len(parts))
     if kind == "attribute" and len(parts) > 2:
@@ -273,7 +321,22 @@ def _xml_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 def _zip_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
-    kind = rng.choice(("outside", "bomb", "nested", "only nested", "member", "member", "member", "doubled", "renamed", "stored", "none", "many"))
+    kind = rng.choice(
+        (
+            "outside",
+            "bomb",
+            "nested",
+            "only nested",
+            "member",
+            "member",
+            "member",
+            "doubled",
+            "renamed",
+            "stored",
+            "none",
+            "many",
+        )
+    )
     names = sorted(members)
     name = rng.choice(names)
     done, method = kind, zipfile.ZIP_DEFLATED

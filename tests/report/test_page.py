@@ -196,7 +196,7 @@ def test_wrong_arguments_are_said_in_one_line(tmp_path):
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (tmp_path / "file").write_text("")
-    with pytest.raises(WearjaxError, match="cannot write the report"):
+    with pytest.raises(WearjaxError, match="cannot be written"):
         page.write_report(folder, tmp_path / "file" / "report.html")
 
 

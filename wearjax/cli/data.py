@@ -35,18 +35,17 @@ def synth(
 
     cohort = synthetic.Cohort(n_participants=participants, days_per_participant=days, seed=seed)
     tally = Tally()
+    labels = synthetic_labels.labels(cohort, shuffle=shuffle_labels)
     with Bar("Simulating") as progress:
-        made = importing.write_days(
+        importing.write_days(
             synthetic.read_days(cohort, tally=tally, progress=progress),
             out,
             provenance={"source": "synthetic", "seed": seed, "shuffled_labels": shuffle_labels},
             tally=tally,
             overwrite=force,
             demographics=synthetic.demographics(cohort),
+            then=lambda days: label_tables.write_task_labels(days, labels, progress=progress),
         )
-    labels = synthetic_labels.labels(cohort, shuffle=shuffle_labels)
-    with Bar("Labelling") as progress:
-        label_tables.write_task_labels(made, labels, progress=progress)
     inspect(out)
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from wearjax.cli.output import Bar, Force, PathArgument, console, only_page_missing, print_rows
-from wearjax.errors import ConfigError
 
 # Names of `wearjax.predict.imputers.baselines`, which help should not have to import.
 BASELINES = (

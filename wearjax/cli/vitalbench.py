@@ -77,9 +77,7 @@ def prepare(
                 raise ConfigError(
                     "--synthetic invents the surgeries: give no source, path or reader's option"
                 )
-            cohort = Cohort(
-                CENTRES[centre], synthetic, seed=seed, coupling=coupling, hours=hours, gaps=gaps
-            )
+            cohort = Cohort(CENTRES[centre], synthetic, seed=seed, coupling=coupling, hours=hours, gaps=gaps)
             made = vital_preparing.prepare_synthetic(cohort, out, **common)
         elif source is None or path is None:
             raise ConfigError("give a source and its path, or --synthetic N")

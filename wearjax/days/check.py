@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wearjax.channels import CHANNELS
-from wearjax.days.store import Days
+from wearjax.days.store import Days, DayStore
 from wearjax.sources import fitbit
 
 FLOAT_SLACK = 1e-3  # relative; spreading a sample over minutes rounds in float32
@@ -54,6 +54,8 @@ def check_days(days: Days, *, progress: Callable[[int, int], None] | None = None
         for i, c in enumerate(CHANNELS)
         if outside[i]
     ]
+    if isinstance(days, DayStore):
+        problems += [f"{file.name}: not the bytes that were written" for file in days.damaged()]
     rows.append(
         {
             "channel": "days without any measured cell",

@@ -256,9 +256,16 @@ def describe(days: Days) -> list[tuple[str, list[dict[str, str]]]]:
         ),
     ]
     imported = getattr(days, "meta", {}).get("provenance", {}).get("import", {})
-    skipped = [
-        {"records": str(row["measure"]), "left out because": str(row["reason"]), "count": f"{row['count']:,}"}
-        for row in imported.get("skipped", [])
-    ]
-    notes = [{"note": str(note)} for note in imported.get("notes", [])]
+    try:
+        skipped = [
+            {
+                "records": str(row["measure"]),
+                "left out because": str(row["reason"]),
+                "count": f"{row['count']:,}",
+            }
+            for row in imported.get("skipped", [])
+        ]
+        notes = [{"note": str(note)} for note in imported.get("notes", [])]
+    except (KeyError, TypeError, ValueError):
+        raise StoreError(f"{days.path}: the counts of its import in store.json are not as written") from None
     return tables + [(t, rows) for t, rows in (("Left out by the import", skipped), ("Notes", notes)) if rows]

@@ -131,9 +131,14 @@ def write_days(
     overwrite: bool = False,
     split: splits.Splits | None = None,
     demographics: dict[str, dict] | None = None,
+    then: Callable[[DayStore], object] | None = None,
     seed: int = 42,
 ) -> DayStore:
-    """Writes days as a store with splits by participant (made here unless given), demographics, and the tally."""
+    """Writes days as a store with splits by participant (made here unless given), demographics, and the tally.
+
+    Args:
+        then: called with the written days before the store takes its name, to lay files of its own beside them.
+    """
     with DayStoreWriter(out, provenance=provenance, overwrite=overwrite) as writer:
         participants = set()
         for day in days:
@@ -151,6 +156,8 @@ def write_days(
                 f"{len(participants)} participant(s): too few to split into train, validation and test"
             )
         _attach(writer, split, demographics)
+        if then is not None:
+            writer.then(then)
         provenance["import"] = tally.as_dict()
     return DayStore(out)
 

@@ -11,10 +11,11 @@ import abc
 import contextlib
 import datetime as dt
 import functools
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float32, Int
 
-from wearjax import channels, json_text, writing
+from wearjax import channels, errors, json_text, npz, writing
 from wearjax.day import SHAPE, Day
 from wearjax.days import clean
 from wearjax.errors import StoreError
@@ -110,10 +111,10 @@ class DayStore(Days):
     def _open_shard(self, number: int, wanted: int) -> np.ndarray:
         file = self.path / "shards" / f"{number:05d}.npy"
         try:
-            shard = np.load(file, mmap_mode="r", allow_pickle=False)
+            shard = npz.mapped(file)
         except FileNotFoundError:
             raise StoreError(f"{file}: shard is missing ({self.meta['shards']} expected)") from None
-        except (ValueError, OSError, EOFError) as error:
+        except ValueError as error:
             raise StoreError(f"{file}: not a readable shard ({error})") from None
         if shard.shape != (wanted, *SHAPE) or shard.dtype != np.float32:
             raise StoreError(
@@ -126,6 +127,20 @@ class DayStore(Days):
 
     def source(self, index: int) -> str:
         return self._sources[index]
+
+    def damaged(self, *, progress: Callable[[int, int], None] | None = None) -> list[Path]:
+        """Shards whose bytes are not those that were written; stores of before there were digests have none.
+
+        Opening a store finds what is missing or cut short, not a changed number: that takes reading everything.
+        """
+        digests, found = self.meta.get("sha256", []), []
+        for number, digest in enumerate(digests):
+            file = self.path / "shards" / f"{number:05d}.npy"
+            if digest is not None and _digest(file) != digest:
+                found.append(file)
+            if progress:
+                progress(number + 1, len(digests))
+        return found
 
     def __reduce__(self):
         return (DayStore, (self.path,))
@@ -161,6 +176,8 @@ class DayStoreWriter:
         self._seen: set[tuple[str, dt.date]] = set()
         self._pending: list[np.ndarray] = []
         self._shards = 0
+        self._digests: list[str | None] = []  # of the shards that are written
+        self._finish: list[Callable[[DayStore], object]] = []
         self._whole = writing.folder(self.path)
 
     def __enter__(self) -> DayStoreWriter:
@@ -195,6 +212,10 @@ class DayStoreWriter:
         if len(self._pending) == self._per_shard:
             self._flush()
 
+    def then(self, finish: Callable[[DayStore], object]) -> None:
+        """What is made of the written days before the store takes its name; gets the store at its first place."""
+        self._finish.append(finish)
+
     def attach(self, name: str, text: str) -> None:
         """Adds a small file that belongs to the store, e.g. `splits.json`."""
         with writing.told(self.path / name):
@@ -208,6 +229,7 @@ class DayStoreWriter:
         file = self._shard_file(self._shards)
         with writing.told(self.path / "shards" / file.name):
             np.save(file, np.stack(self._pending))
+            self._digests.append(_digest(file))
         self._tables.append(_index_table(self._rows))
         self._rows, self._pending = [], []
         self._shards += 1
@@ -232,6 +254,7 @@ class DayStoreWriter:
         shard = pc.add(table["shard"], pa.scalar(self._shards, pa.int32()))
         self._tables.append(table.set_column(column, "shard", shard))
         self._shards += meta["shards"]
+        self._digests += meta.get("sha256", [None] * meta["shards"])
 
     def _commit(self) -> None:
         if self._pending:
@@ -250,10 +273,13 @@ class DayStoreWriter:
             "retained_days": pc.sum(table["retained"]).as_py(),
             "participants": pc.count_distinct(table["participant"]).as_py(),
             "shards": self._shards,
+            "sha256": self._digests,
             "provenance": self._provenance,
         }
         with writing.told(self.path / "store.json"):
             (self._temporary / "store.json").write_text(json.dumps(meta, indent=1) + "\n")
+        for finish in self._finish:
+            finish(DayStore(self._temporary))
 
 
 def refuse(path: Path, *, overwrite: bool) -> None:
@@ -296,6 +322,11 @@ def _refuse_twice(table: pa.Table, path: Path) -> None:
         raise StoreError(f"{path}: participant {people[row].as_py()} has two days dated {dates[row].as_py()}")
 
 
+def _digest(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _link(file: Path, target: Path) -> None:
     try:
         os.link(file, target)
@@ -310,6 +341,16 @@ def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json_text.loads(file.read_text())
         version, digest = meta["format"], meta["channels"]
+        facts = meta.get("provenance", {})
+        if not isinstance(facts, dict) or not isinstance(facts.get("import", {}), dict):
+            raise TypeError("provenance")
+        if any(type(meta[name]) is not int or meta[name] < 0 for name in ("days", "shards")):
+            raise TypeError("days and shards must be counts")
+        if not isinstance(meta.get("sha256", []), list) or len(meta.get("sha256", [])) not in (
+            0,
+            meta["shards"],
+        ):
+            raise TypeError("sha256 must have a digest a shard")
     except FileNotFoundError:
         raise StoreError(f"{path}: not a day store (no store.json)") from None
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -321,6 +362,23 @@ def _read_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
+def _check_index(file: Path, table: pa.Table, meta: dict[str, Any]) -> None:
+    """Raises StoreError where the columns are not those of an index, or point outside the shards."""
+    wanted = _index_table(
+        [("", dt.date(2000, 1, 1), np.float32(0), np.zeros(channels.N_CHANNELS, np.float32), "", 0, 0)]
+    ).schema
+    for field in wanted:
+        place = table.schema.get_field_index(field.name)
+        if place < 0 or table.schema.field(place).type != field.type or table.column(place).null_count:
+            raise StoreError(f"{file}: expected a column {field.name} of {field.type}, filled in every row")
+    shard, row = table["shard"].to_numpy(), table["row"].to_numpy()
+    if table.num_rows and (shard.min() < 0 or row.min() < 0 or shard.max() >= meta["shards"]):
+        raise StoreError(f"{file}: days in shards that are not among the {meta['shards']} of the store")
+    rows = np.bincount(shard, minlength=meta["shards"])
+    if table.num_rows and np.any(row >= rows[shard]):
+        raise StoreError(f"{file}: days in rows that their shard does not have")
+
+
 def _read_index(path: Path, meta: dict[str, Any]) -> pa.Table:
     file = path / "index.parquet"
     try:
@@ -328,7 +386,8 @@ def _read_index(path: Path, meta: dict[str, Any]) -> pa.Table:
     except FileNotFoundError:
         raise StoreError(f"{file}: index is missing") from None
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{file}: not a readable index ({error})") from None
+        raise StoreError(f"{file}: not a readable index ({errors.one_line(error)})") from None
+    _check_index(file, table, meta)
     if table.num_rows != meta["days"]:
         raise StoreError(f"{file}: {table.num_rows} rows, store.json says {meta['days']} days")
     return table

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wearjax import daily_metrics, json_text, writing
+from wearjax import daily_metrics, errors, json_text, writing
 from wearjax.daily_metrics import METRICS, N_METRICS
 from wearjax.errors import StoreError
 from wearjax.segments.daily_cleaning import clean
@@ -169,7 +169,7 @@ class RecordStore(Records):
             except FileNotFoundError:
                 raise StoreError(f"{file}: the table is missing") from None
             except (pa.ArrowException, OSError, IndexError) as error:
-                raise StoreError(f"{file}: not a readable table ({error})") from None
+                raise StoreError(f"{file}: not a readable table ({errors.one_line(error)})") from None
         found = self._group[1]
         assert found is not None
         return found
@@ -299,6 +299,8 @@ def _person(record: DailyRecord, group: int, first: int) -> dict[str, Any]:
 
 
 def _blood(stored: Mapping[str, Any]) -> BloodValue:
+    if isinstance(stored["value"], bool) or not isinstance(stored["value"], int | float):
+        raise TypeError("value")
     date = stored["date"]
     return BloodValue(stored["value"], stored["unit"], None if date is None else dt.date.fromisoformat(date))
 

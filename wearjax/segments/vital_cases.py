@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float32, Int64
 
-from wearjax import json_text, writing
+from wearjax import errors, json_text, npz, writing
 from wearjax.days import splits
 from wearjax.days.splits import Splits
 from wearjax.errors import StoreError
@@ -237,7 +237,7 @@ def _read_index(path: Path, meta: dict[str, Any]) -> pa.Table:
     except FileNotFoundError:
         raise StoreError(f"{file}: index is missing") from None
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{file}: not a readable index ({error})") from None
+        raise StoreError(f"{file}: not a readable index ({errors.one_line(error)})") from None
     if table.num_rows != meta["cases"]:
         raise StoreError(f"{file}: {table.num_rows} rows, {FILE} says {meta['cases']} cases")
     return table
@@ -246,10 +246,10 @@ def _read_index(path: Path, meta: dict[str, Any]) -> pa.Table:
 def _open_values(path: Path, shape: tuple[int, int]) -> np.ndarray:
     file = path / VALUES
     try:
-        values = np.load(file, mmap_mode="r", allow_pickle=False)
+        values = npz.mapped(file)
     except FileNotFoundError:
         raise StoreError(f"{file}: values are missing") from None
-    except (ValueError, OSError, EOFError) as error:
+    except ValueError as error:
         raise StoreError(f"{file}: not a readable array ({error})") from None
     if values.shape != shape or values.dtype != np.float32:
         raise StoreError(f"{file}: expected float32 {shape}, found {values.dtype} {values.shape}")

@@ -35,6 +35,7 @@ from wearjax.sources.tally import Tally
 COUNTS_PER_UNIT = {"watch_steps": 20.0, "watch_energy": 1.0}  # the channels that may carry counts
 _SUFFIXES = (".csv", ".csv.gz", ".awd", ".awd.gz")
 _EPOCH = dt.date(1970, 1, 1)
+_LONGEST_DAYS = 20 * 365
 _FIRST_SUNDAY = dt.date(2003, 1, 5)  # survey dates are withheld; only the day of the week is published
 _AWD_HEADER_LINES = 7
 _AWD_MINUTE_CODE = "4"
@@ -111,6 +112,8 @@ def _days(recording: Recording, channel: int, per_unit: float, fill: bool, tally
     if not len(recording.minute):
         return
     first, last = recording.minute[[0, -1]] // MINUTES_PER_DAY
+    if last - first > _LONGEST_DAYS:
+        raise SourceError(f"participant {recording.participant}: minutes {(last - first) // 365} years apart")
     counts = np.full((last - first + 1) * MINUTES_PER_DAY, np.nan)
     counts[recording.minute - first * MINUTES_PER_DAY] = recording.counts
     recorded = ~np.isnan(counts)

@@ -26,6 +26,7 @@ _STYLES = (
     ("%Y-%m-%d %H:%M", False),
 )
 _EARLIEST = int(dt.datetime(1800, 1, 1, tzinfo=dt.UTC).timestamp())  # "%Y" also takes "16" for the year 16
+_LATEST = int(dt.datetime(2300, 1, 1, tzinfo=dt.UTC).timestamp())
 _BLOCK_BYTES = 8 << 20
 
 
@@ -84,7 +85,8 @@ def local_seconds(column: pa.Array, *, where: str) -> tuple[Int64[np.ndarray, "r
     found, exact = None, True
     for style, names_second in _STYLES:
         parsed = pc.cast(pc.strptime(column, format=style, unit="s", error_is_null=True), pa.int64())
-        parsed = pc.if_else(pc.greater_equal(parsed, _EARLIEST), parsed, None)
+        inside = pc.and_(pc.greater_equal(parsed, _EARLIEST), pc.less(parsed, _LATEST))
+        parsed = pc.if_else(inside, parsed, None)
         before = len(column) if found is None else found.null_count
         found = parsed if found is None else pc.coalesce(found, parsed)
         exact &= names_second or found.null_count == before

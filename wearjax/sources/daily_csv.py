@@ -22,6 +22,7 @@ from wearjax.sources.daily_record import BloodValue, DailyRecord, Demographics, 
 from wearjax.sources.tally import Tally
 
 NAME, PEOPLE, BLOOD = "daily", "people", "blood"
+_DAYS = (-25_567, 120_530)  # 1900-01-01 and 2300-01-01, counted from 1970
 USER_COLUMNS = ("user", "user_id", "id", "participant")
 # What one of the metric's own unit is in the unit that a table may use.
 UNITS: dict[str, dict[str, float]] = {
@@ -109,7 +110,11 @@ def days_of(column: pa.Array, *, where: str) -> np.ndarray:
     if parsed.null_count:
         bad = column.filter(pc.is_null(parsed))[0].as_py()
         raise SourceError(f"{where}: date {bad!r} is not year-month-day")
-    return pc.cast(parsed, pa.int64()).to_numpy(zero_copy_only=False) // 86_400
+    days = pc.cast(parsed, pa.int64()).to_numpy(zero_copy_only=False) // 86_400
+    if len(days) and not _DAYS[0] <= days.min() <= days.max() < _DAYS[1]:
+        bad = column[int(np.argmax((days < _DAYS[0]) | (days >= _DAYS[1])))].as_py()
+        raise SourceError(f"{where}: date {bad!r} is not between 1900 and 2299")
+    return days
 
 
 def _find(path: Path) -> tuple[Path, Path | None]:

@@ -49,7 +49,7 @@ class DailyRecord:
 
     Attributes:
         dates: days since 1970-01-01, ascending, each once; a day without any metric may be absent.
-        values: columns in the order of `daily_metrics.METRICS`, NaN = not measured.
+        values: columns in the order of `daily_metrics.METRICS`, NaN = not measured; not to be written to.
         blood: by key of the marker table.
     """
 

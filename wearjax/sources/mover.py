@@ -252,8 +252,12 @@ def _place_doses(file: Path, surgeries: _Surgeries, centre: Centre, doses: str, 
     which, first = _locate(found.text["pid"], start, surgeries, tally, "medication")
     last = np.where(np.isnat(end), first, first + (end - start) / _MINUTE)
     position, factor = _drug_columns(found.text["drug_name"], found.text["drug_units"], centre, tally)
-    amount = found.numbers["dose"] * factor
-    usable = (which >= 0) & (position >= 0) & np.isfinite(amount) & (amount > 0)
+    with np.errstate(over="ignore"):
+        amount = found.numbers["dose"] * factor
+    ours = (which >= 0) & (position >= 0)
+    most = np.array([v.high for v in centre.variables])[position]
+    usable = ours & (amount > 0) & (amount <= most)
+    tally.skip("dose", "more than is ever given at once", int(np.sum(ours & (amount > most))))
     tally.skip(
         "dose", "no amount", int(np.sum((which >= 0) & (position >= 0) & ~(found.numbers["dose"] > 0)))
     )

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Float32
 
 from wearjax.errors import SourceError
-from wearjax.sources import csv_table, vital_clinical, vital_csv
+from wearjax.sources import csv_table, vital_clinical, vital_csv, vital_grid
 from wearjax.sources.tally import Tally
 from wearjax.sources.vital_cases import Case, count_values, skip_file
 from wearjax.sources.vital_clinical import Patient
@@ -80,6 +80,7 @@ def read_beats(
     tally.skip("beat", "bad signal", int(np.sum(bad)))
     step = centre.step_seconds
     first = float(seconds[0] // step * step)
+    vital_grid.rows_of(float(seconds[-1]) - first, step_seconds=step, where=file)
     values = np.zeros((int((seconds[-1] - first) // step) + 1, centre.n_variables), np.float32)
     position = centre.find("HR")
     assert position is not None

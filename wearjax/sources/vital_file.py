@@ -8,7 +8,10 @@ one is given or lies beside the recordings.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import gzip
+import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from wearjax.errors import ConfigError, SourceError
-from wearjax.sources import vital_clinical, vital_grid
+from wearjax.sources import archive, vital_clinical, vital_grid
 from wearjax.sources.tally import Tally
 from wearjax.sources.vital_cases import Case, count_values, skip_file
 from wearjax.sources.vital_clinical import Patient
 from wearjax.sources.vital_inclusion import Criteria, reason
 from wearjax.vitals import Centre
 
+_CHUNK_BYTES = 1 << 20
 _NUMERIC = 2  # the package's number of this type of track
 _MONITORS = ("Solar8000", "Intellivue", "Bx50", "Carescape", "Infinity", "Delta", "Dash", "Nihon")
 
@@ -81,6 +85,7 @@ def read_vital(
     numeric = {name for name, track in recording.trks.items() if track.type == _NUMERIC and track.recs}
     if not numeric or not seconds > 0:
         raise SourceError(f"{file}: no numeric track with a value")
+    vital_grid.rows_of(seconds, step_seconds=centre.step_seconds, where=file)
     values = np.zeros((int(seconds // centre.step_seconds) + 1, centre.n_variables), np.float32)
     used: dict[str, str] = {}
     for spelling, candidates in TRACKS.items():
@@ -150,15 +155,32 @@ def _open(file: Path) -> Any:
         ) from None
     if not file.is_file():
         raise SourceError(f"{file}: no such file")
+    _check_whole(file)
+    said = io.StringIO()
     try:
-        names = vitaldb.VitalFile(str(file), header_only=True).trks
-        wanted = [name for name, track in names.items() if track.type == _NUMERIC]
-        recording = vitaldb.VitalFile(str(file), track_names=wanted)
+        with contextlib.redirect_stdout(said):  # where the package tells what it could not read, and goes on
+            names = vitaldb.VitalFile(str(file), header_only=True).trks
+            wanted = [name for name, track in names.items() if track.type == _NUMERIC]
+            recording = vitaldb.VitalFile(str(file), track_names=wanted)
     except Exception as error:  # the package raises whatever its parsing stumbles over
         raise SourceError(f"{file}: not readable as a .vital recording ({error!r})") from None
+    if said.getvalue():
+        raise SourceError(f"{file}: damaged ({' '.join(said.getvalue().split())})")
     if not recording.trks:
         raise SourceError(f"{file}: not a .vital recording, or one without a numeric track")
     return recording
+
+
+def _check_whole(file: Path) -> None:
+    """Raises SourceError for a recording cut short or corrupt: the package would take what is before the break."""
+    unpacked = 0
+    try:
+        with gzip.open(file) as stream:
+            while block := stream.read(_CHUNK_BYTES):
+                unpacked += len(block)
+                archive.refuse_bomb(str(file), unpacked, file.stat().st_size)
+    except archive.DAMAGE as error:
+        raise SourceError(f"{file}: cut short or corrupt ({error})") from None
 
 
 def _place(

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
+from wearjax.errors import SourceError
 from wearjax.sources.tally import Tally
 from wearjax.vitals import Variable
+
+LONGEST_HOURS = 240  # a surgery that lasts longer is an error of its clock
+
+
+def rows_of(seconds: float, *, step_seconds: float, where: str | os.PathLike) -> int:
+    """Rows that a recording of so many seconds has. Raises SourceError naming the file of an impossible one."""
+    if not 0 <= seconds <= LONGEST_HOURS * 3600:
+        raise SourceError(f"{where}: lasts {seconds / 3600:.4g} hours, expected 0 to {LONGEST_HOURS}")
+    return int(np.ceil(seconds / step_seconds))
 
 
 def last_values(

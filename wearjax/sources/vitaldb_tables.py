@@ -138,7 +138,12 @@ def _case(
         tally.skip("case", "no value of a VitalBench variable")
         return None
     first, last = _bounds(patient, span, samples, tally)
-    n_rows = int(np.ceil((last - first) / centre.step_seconds))
+    try:
+        n_rows = vital_grid.rows_of(last - first, step_seconds=centre.step_seconds, where=f"case {name}")
+    except SourceError as error:
+        tally.skip("case", "times that no surgery has")
+        tally.note(f"skipped: {error}")
+        return None
     values = np.zeros((n_rows, centre.n_variables), np.float32)
     for position, (seconds, column) in samples.items():
         values[:, position] = vital_grid.last_values(

@@ -10,6 +10,7 @@ import jax
 import orbax.checkpoint as ocp
 from flax import nnx
 
+from wearjax import errors
 from wearjax.errors import CheckpointError
 from wearjax.train import state as states
 from wearjax.train.state import TrainState
@@ -45,8 +46,12 @@ class Checkpoints:
     def __enter__(self) -> Checkpoints:
         return self
 
-    def __exit__(self, *_) -> None:
-        self._manager.close()
+    def __exit__(self, kind: type[BaseException] | None, *_) -> None:
+        try:
+            self._manager.close()
+        except Exception as error:
+            if kind is None:
+                raise self._unwritten(error) from error  # else what ended the block is told
 
     def latest_step(self) -> int | None:
         """Step of the last complete checkpoint."""
@@ -75,7 +80,10 @@ class Checkpoints:
         }
         if best is not None:
             items["best"] = ocp.args.StandardSave(states.named_leaves(best))
-        self._manager.save(step, args=ocp.args.Composite(**items), force=True)
+        try:
+            self._manager.save(step, args=ocp.args.Composite(**items), force=True)
+        except Exception as error:
+            raise self._unwritten(error) from error
 
     def progress(self) -> dict[str, Any]:
         """Progress of the latest checkpoint; empty without one. Raises CheckpointError when it is damaged."""
@@ -126,8 +134,18 @@ class Checkpoints:
         states.check_same_shapes(_params(saved), _params(target), where=where)
 
     def wait(self) -> None:
-        """Returns when everything is on disk."""
-        self._manager.wait_until_finished()
+        """Returns when everything is on disk. Raises CheckpointError where it could not be written."""
+        try:
+            self._manager.wait_until_finished()
+        except Exception as error:
+            raise self._unwritten(error) from error
+
+    def _unwritten(self, error: Exception) -> CheckpointError:
+        """Of a full disk above all; what was saved before stays."""
+        return CheckpointError(
+            f"{self.folder}: a checkpoint could not be written ({errors.one_line(error)}); the same command resumes "
+            "from the last one that could"
+        )
 
 
 def _params(leaves: dict[str, Any]) -> dict[str, Any]:

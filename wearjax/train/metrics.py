@@ -33,11 +33,13 @@ class JsonlWriter:
     """One JSON object a line, flushed at once, so that a killed run loses nothing that was logged."""
 
     def __init__(self, file: Path):
+        self._file = file
         self._stream = open(file, "a", encoding="utf-8")  # noqa: SIM115  closed by close()
 
     def write(self, step: int, split: str, scalars: Mapping[str, Any]) -> None:
-        self._stream.write(json.dumps({"step": step, "split": split, **scalars}) + "\n")
-        self._stream.flush()
+        with writing.told(self._file, error=WearjaxError):
+            self._stream.write(json.dumps({"step": step, "split": split, **scalars}) + "\n")
+            self._stream.flush()
 
     def close(self) -> None:
         self._stream.close()
