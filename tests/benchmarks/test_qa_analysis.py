@@ -79,6 +79,9 @@ def test_positions():
     assert (found.n, found.largest, found.largest_share) == (19, "C", 15 / 19)
     assert found.gold == {c: 0.1 for c in "ABCDEFGHIJ"}
     counts = np.array([0, 0, 15, 0, 0, 1, 1, 1, 1, 0])
+    assert "χ² " in found.against_gold
+    seldom = dataclasses.replace(found, chi_squared=math.inf, p=0.0)
+    assert "not computed" in seldom.against_gold
     assert (found.chi_squared, found.p) == proportion.chi_squared(counts, np.full(10, 0.1))
     assert found.entropy_bits == proportion.entropy_bits(counts)
     assert (found.accuracy["C"], found.accuracy["F"], found.accuracy["A"]) == (1.0, 0.5, 0.0)

@@ -11,7 +11,7 @@ from made_items import amount_type, level_type, origin
 
 from wearjax.benchmarks.wearableqa import build, judging, reads, solver
 from wearjax.benchmarks.wearableqa import origin as origins
-from wearjax.errors import ConfigError, StoreError
+from wearjax.errors import ConfigError, StoreError, WearjaxError
 
 PEOPLE = 8
 TYPES = (level_type(), amount_type())
@@ -101,6 +101,14 @@ def test_another_request_or_other_files_are_not_overwritten(whole, tmp_path):
             built(tmp_path / "other", force=force)
     assert (tmp_path / "other" / "thesis.txt").exists()
     assert built(tmp_path / "q", people=3, force=True).meta["people"] == 3
+
+
+def test_a_source_that_cannot_be_read_leaves_no_folder(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("user,date,mood\nu,2024-01-01,3\n")
+    with pytest.raises(WearjaxError, match=r"table\.csv"):
+        build.build(origins.at(table), tmp_path / "q", jobs=1)
+    assert not (tmp_path / "q").exists()
 
 
 def test_types_without_questions_say_why(tmp_path):

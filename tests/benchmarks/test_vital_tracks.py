@@ -50,6 +50,31 @@ def test_every_test_surgery_is_scored(stores, run):
     assert average[3].ci_lo <= average[3].mean <= average[3].ci_hi
 
 
+def test_undefined_values_are_said_and_one_surgery_has_no_interval(run):
+    _, found = run
+    outcome = found.outcomes[0]
+    first, *others = outcome.cases
+    cases = {first: outcome.cases[first]} | {
+        name: outcome.cases[name] | {"R2": float("nan")} for name in others
+    }
+    again = results.of_outcomes(
+        [dataclasses.replace(outcome, cases=cases)], track=1, config=found.config, counts=found.counts, bootstrap=20,
+        seed=0,
+    )  # fmt: skip
+    score = again.table("R2")["dlinear"][3]
+    assert score.n == 1
+    assert np.isnan(score.ci_lo)
+    assert np.isnan(again.table("R2")["dlinear"][results.AVERAGE].ci_hi)
+    assert f"R2 is over 1 of {len(cases)} surgeries" in again.summary()
+    assert "R2 is over" not in found.summary()
+
+
+def test_an_empty_list_is_named(tmp_path):
+    vital_preparing.prepare_synthetic(Cohort(vitals.CENTRES["mover"], 2, hours=1.0), tmp_path / "two")
+    with pytest.raises(ConfigError, match=r"two: its validation list is empty \(2 surgeries in all\)"):
+        tracks.evaluate(tmp_path / "two", output_dir=tmp_path / "run", budget=BUDGET, **TINY)
+
+
 def test_errors_in_original_units_are_scaled_ones_times_the_span(run):
     _, found = run
     by_variable = {error.variable: error for error in found.variables}
@@ -88,6 +113,9 @@ def test_the_page_holds_tables_units_and_a_forecast(run):
     assert "<svg" in text
     assert "MAP_ART (mmHg)" in text
     assert "3 min" in text
+    assert "The surgeries of MOVER-SIS are invented" in text
+    assert "dlinear-3min" in text
+    assert "training.settings" not in text, "no dump of the configuration among the counts"
     assert vital_page.is_run(out)
 
 
@@ -113,6 +141,8 @@ def test_across_centres_with_the_upper_bound(stores, tmp_path, monkeypatch):
         stores / "vitaldb", track=3, target=stores / "mover", output_dir=tmp_path, budget=BUDGET, **TINY
     )
     assert set(found.table("MAE")) == {"dlinear", "dlinear_upper_bound"}
+    assert "An upper bound is a MambaTS trained on the centre" in found.summary()
+    assert "identity across centres, solved for the upper bound" in vital_page.write(tmp_path).read_text()
     assert list(found.outcomes[0].cases) == open_cases(stores / "mover").splits["test"]
     assert found.config["data"]["step_seconds"] == 60
     assert {error.variable for error in found.variables} <= {v.name for v in vitals.CENTRES["mover"].targets}

@@ -14,6 +14,7 @@ from wearjax.benchmarks.wearableqa import asking, baselines, comparison, evaluat
 from wearjax.benchmarks.wearableqa.candidate import Hidden
 from wearjax.cli import qa_evaluate
 from wearjax.errors import ConfigError, StoreError
+from wearjax.language.answers import EndpointError
 from wearjax.language.endpoint import Endpoint
 from wearjax.language.questions_run import Agent
 from wearjax.language.sandbox import Limits
@@ -88,6 +89,8 @@ def test_questions_without_a_reply_are_asked_again(data, tmp_path):
     _, found = run(data, breaks, tmp_path / "run")
     assert (found.overall.right, found.overall.failed, found.finished) == (11, 1, False)
     assert "1 questions got no reply and count as wrong" in found.summary()
+    assert "The first got none for: " in found.summary()
+    assert "400" in found.first_failure
     stub, found = run(data, answer, tmp_path / "run")
     assert (len(stub.bodies), found.overall.right, found.finished) == (1, 12, True)
 
@@ -239,5 +242,10 @@ def test_command_line(data, tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert "50.0 % of 12 questions" in shown
     assert (tmp_path / "run" / "report.html").exists()
+    with (
+        StubEndpoint(lambda body: (404, {}, b"no such model")) as stub,
+        pytest.raises(EndpointError, match=r"no question got a reply, the first for: .*404"),
+    ):
+        qa_evaluate.evaluate(data.path, out=tmp_path / "lost", llm_url=stub.url, llm_model="toy", max_items=3)
     with pytest.raises(ConfigError, match="needs --llm-url"):
         qa_evaluate.evaluate(data.path, out=tmp_path / "no", llm_model="toy")

@@ -114,7 +114,11 @@ def audit(
     bad = audits.failed(found)
     if bad:
         first = bad[0]
-        raise WearjaxError(f"{path}: {len(bad)} audits failed, the first: {first.audit} ({first.type})")
+        judged = sum(finding.passed is not None for finding in found)
+        raise WearjaxError(
+            f"{path}: {len(bad)} of {judged} audits failed, the first: {first.audit} ({first.type}). The questions are "
+            "complete; what failed can be guessed without the record, or is too few to judge"
+        )
 
 
 class _Bars:

@@ -9,6 +9,7 @@ from tyro.conf import Positional
 
 from wearjax.cli.output import Bar, Force, PathArgument, console, only_page_missing
 from wearjax.errors import ConfigError
+from wearjax.language.answers import EndpointError
 from wearjax.language.question_prompt import Form, Mode, Removed
 
 Baseline = Literal["random", "majority", "options_only", "solver"]
@@ -105,12 +106,18 @@ def evaluate(
         llm_url, llm_model, api_key_env=llm_key_env, max_tokens=llm_max_tokens, timeout_s=llm_timeout,
         retries=llm_retries, concurrency=llm_concurrency,
     )  # fmt: skip
-    with Bar("Asking") as progress:
-        found = qa.evaluate(
-            data, endpoint, output_dir=out, form=format, mode=mode, removed=remove, types=types, max_items=max_items,
-            with_baselines=baselines, agent=Agent(offer_tool=offer_tool), bootstrap=bootstrap, seed=seed, force=force,
-            progress=progress,
-        )  # fmt: skip
+    try:
+        with Bar("Asking") as progress:
+            found = qa.evaluate(
+                data, endpoint, output_dir=out, form=format, mode=mode, removed=remove, types=types,
+                max_items=max_items, with_baselines=baselines, agent=Agent(offer_tool=offer_tool), bootstrap=bootstrap,
+                seed=seed, force=force, progress=progress,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        console.print(f"Answers are kept in {out}: the same command asks only the rest", soft_wrap=True)
+        raise
+    if found.overall.failed == found.overall.n:
+        raise EndpointError(f"{llm_url}: no question got a reply, the first for: {found.first_failure}")
     console.print(found.summary(), soft_wrap=True, highlight=False)
     console.print(f"Report: {qa_page.write(out).resolve()}", soft_wrap=True)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from tyro.conf import Positional
 
-from wearjax.cli.output import Force, PathArgument, console, only_page_missing, print_rows
+from wearjax.cli.output import Force, Lines, PathArgument, console, only_page_missing, print_rows
 from wearjax.errors import ConfigError
 from wearjax.segments.vital_settings import VitalSettings
 from wearjax.vitals import HORIZON_MINUTES
@@ -68,7 +68,7 @@ def train(
         return _page(out)
     _make_room(out, force)
     budget = tracks.Budget(epochs, patience, batch_size, learning_rate)
-    with _bars() as progress:
+    with _going_on(out), _bars() as progress:
         results = tracks.evaluate(
             data, track=track, target=target, models=models, horizons=horizons, size=size, settings=settings,
             budget=budget, output_dir=out, bootstrap=bootstrap, seed=seed, progress=progress,
@@ -133,6 +133,7 @@ def ablate(
         methods: imputation: of none, mean, linear, ffill, knn (default: all).
     """
     from wearjax.benchmarks.vitalbench import ablations, tracks
+    from wearjax.report import vital_page
     from wearjax.segments.vital_cases import open_cases
 
     if (what == "shift") != (target is not None):
@@ -150,7 +151,7 @@ def ablate(
         "track": track, "models": models, "horizons": horizons, "size": size, "bootstrap": bootstrap,
         "budget": tracks.Budget(epochs=epochs, batch_size=batch_size), "settings": settings, "output_dir": out,
     }  # fmt: skip
-    with _bars() as progress:
+    with _going_on(out), _bars() as progress:
         if what == "scale":
             chosen = fractions or ablations.FRACTIONS
             ablation = ablations.data_scale(data, fractions=chosen, progress=progress, **options)
@@ -159,6 +160,8 @@ def ablate(
             ablation = ablations.imputation(data, methods=asked, progress=progress, **options)
     ablation.write(out)
     console.print(ablation.summary(), soft_wrap=True, highlight=False)
+    for run in sorted(out.glob("*/results.json")):
+        console.print(f"Report: {vital_page.write(run.parent).resolve()}", soft_wrap=True)
     return None
 
 
@@ -183,8 +186,20 @@ def _page(out: Path) -> None:
 
 
 @contextmanager
+def _going_on(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print(
+            f"What is complete is kept in {out}: the same command goes on from there", soft_wrap=True
+        )
+        raise
+
+
+@contextmanager
 def _bars() -> Iterator[tracks.Progress]:
-    """One bar a model and horizon."""
+    """One bar a model and horizon; lines where there is no terminal."""
+    lines = Lines("Training")
     with Progress(console=Console(stderr=True), transient=True) as bars:
         known: dict[str, TaskID] = {}
 
@@ -194,5 +209,6 @@ def _bars() -> Iterator[tracks.Progress]:
                     bars.update(task, visible=False)
                 known[name] = bars.add_task(name, total=total)
             bars.update(known[name], completed=done, total=total)
+            lines(done, total, f"({name})")
 
         yield progress

@@ -109,8 +109,8 @@ def _part(run: QAResults, name: str) -> Part:
     if spread.n:
         letters = (
             f"{spread.largest} is chosen most often, in {percent(spread.largest_share)} of {spread.n:,} readable "
-            f"replies. Entropy {spread.entropy_bits:.2f} of {math.log2(len(analysis.LETTERS)):.2f} bits; χ² "
-            f"{spread.chi_squared:.1f} against the spread of the right answers, p {spread.p:.3g}."
+            f"replies. Entropy {spread.entropy_bits:.2f} of {math.log2(len(analysis.LETTERS)):.2f} bits; "
+            f"{spread.against_gold}."
         )
     return Part(
         title=words.plain(run.title),
@@ -129,7 +129,10 @@ def _part(run: QAResults, name: str) -> Part:
         gap=_gap(run),
         examples=_examples(run),
         counts=_flat(run.counts),
-        config=_flat(run.config),
+        # The yields of the gates are told where questions are built.
+        config=_flat(
+            run.config | {"dataset": {k: v for k, v in run.config["dataset"].items() if k != "yields"}}
+        ),
     )
 
 

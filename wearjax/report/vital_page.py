@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from wearjax import json_text, vitals, writing
 from wearjax.benchmarks.vitalbench import jobs
+from wearjax.benchmarks.vitalbench import results as result_tables
 from wearjax.errors import WearjaxError
 from wearjax.report import drawing, words
 
@@ -82,8 +83,11 @@ def _render(folder: Path, results: dict[str, Any]) -> str:
         tables=[_table(scores, metric, ranked) for metric in _METRICS],
         units=_units(results["variables"], ranked),
         figures=_figures(folder, config, ranked or list(dict.fromkeys(p["kind"] for p in config["plans"]))),
-        counts=_flat(results["counts"]),
-        switches=[(words.readable(name), str(value)) for name, value in config["switches"].items()],
+        notes=result_tables.notes(config),
+        jobs=_jobs(results["counts"]["jobs"]),
+        counts=_flat({k: v for k, v in results["counts"].items() if k != "jobs"}),
+        per_case=config["switches"]["scaling"] == "per_case",
+        switches=_switches(config),
         config=_flat({k: v for k, v in config.items() if k not in ("switches", "plans")}),
     )
 
@@ -200,6 +204,19 @@ def _draw(examples: dict[str, jobs.Example], names: list[str], step_seconds: int
         names[first.variables[column]] for column in shown
     )
     return Markup(drawing.svg(panels, size=(drawing.WIDTH, 0.9 * len(shown) + 0.7), name=name, label=label))
+
+
+def _jobs(jobs: dict[str, dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Of every model and horizon: what it was trained on and how long."""
+    names = ("cases", "windows", "cases_without_windows", "windows_dropped_per_epoch", "epochs", "best_epoch")
+    return [(job, [words.plain(record.get(name, "–")) for name in names]) for job, record in jobs.items()]
+
+
+def _switches(config: dict[str, Any]) -> list[tuple[str, str]]:
+    values = {name: str(value) for name, value in config["switches"].items()}
+    if config["track"] == 3:  # as the released scripts evaluate it
+        values["channel_order"] = f"identity across centres, {values['channel_order']} for the upper bound"
+    return [(words.readable(name), value) for name, value in values.items()]
 
 
 def _flat(content: Any, prefix: str = "") -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from jaxtyping import Float64
 
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.vitalbench import tracks
-from wearjax.benchmarks.vitalbench.results import VitalResults
+from wearjax.benchmarks.vitalbench.results import VitalResults, notes
 from wearjax.errors import ConfigError
 from wearjax.segments.vital_cases import CaseStore
 from wearjax.segments.vital_settings import VitalSettings
@@ -60,7 +60,14 @@ class Ablation:
                 cells = [table[model][0] if model in table else None for table in tables.values()]
                 rows.append([model, *("" if c is None else f"{c.mean:.4f} ± {c.std:.4f}" for c in cells)])
             lines += [*result_files.aligned(rows), ""]
-        return "\n".join(lines).rstrip()
+        lines.append("Averages over horizons, in scaled units")
+        first = next(iter(self.runs.values()))
+        if self.varied == "imputation" and first.config["switches"]["impute_targets"]:
+            lines.append(
+                "As released, filled targets count as observed: columns are of different cells, and a filled one is "
+                "easy to forecast. --settings.no-impute-targets scores all on what was recorded"
+            )
+        return "\n".join([*lines, *notes(first.config)])
 
     def write(self, folder: Path) -> None:
         """`ablation.json` beside the runs' folders."""

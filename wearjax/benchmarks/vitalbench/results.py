@@ -33,7 +33,7 @@ class VitalScore:
         mean, std: over test surgeries; of the average, what the published tables print.
         n: surgeries with a value.
         ci_lo, ci_hi: 95 % percentile interval of the mean, surgeries resampled; of the average, the same draw of
-            surgeries at every horizon. NaN without draws.
+            surgeries at every horizon. NaN without draws, and for a single surgery.
     """
 
     model: str
@@ -91,7 +91,7 @@ class VitalResults:
         head = f"VitalBench, track {self.track}, {self.config['title']}: {self.counts['test_cases']} test surgeries"
         if self.config["switches"]["report_units"] == "scaled":
             head += ". Errors in scaled units"
-        lines = [head]
+        lines = [head, *notes(self.config)]
         if not self.scores:
             lines.append(
                 "No surgery is longer than a horizon: nothing is scored, forecasts are in the report"
@@ -108,6 +108,11 @@ class VitalResults:
                 average = found[model].get(AVERAGE)
                 rows.append([model, *cells, _interval(average)])
             lines += ["", *result_files.aligned(rows)]
+            least = min((s.n for each in found.values() for s in each.values()), default=0)
+            if least < self.counts["test_cases"]:
+                lines.append(
+                    f"{metric} is over {least} of {self.counts['test_cases']} surgeries where fewest have a value"
+                )
         return "\n".join(lines)
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -140,6 +145,27 @@ class VitalResults:
         self.to_json(folder / "results.json")
 
 
+def notes(config: dict[str, Any]) -> list[str]:
+    """What a reader of the tables must know: invented surgeries, and what an upper bound is."""
+    found = []
+    for place in (config["data"], config.get("target"), config.get("trained_on")):
+        if (
+            place
+            and place.get("source") == "synthetic"
+            and (
+                note := f"The surgeries of {place['title']} are invented: no recording of a person is in them"
+            )
+            not in found
+        ):
+            found.append(note)
+    if any(plan["role"] == "upper_bound" for plan in config["plans"]):
+        found.append(
+            "An upper bound is a MambaTS trained on the centre that the others meet in the test only; "
+            "it is always beside them"
+        )
+    return found
+
+
 def of_outcomes(
     outcomes: Sequence[Outcome],
     *,
@@ -170,7 +196,9 @@ def _scores(outcomes: list[Outcome], track: int, bootstrap: int, seed: int) -> l
         limits = metrics.case_intervals(cases, draws=bootstrap, seed=seed) if bootstrap else {}
         for metric, average in metrics.aggregate(cases).items():
             averages[metric].append(average)
-            low, high = limits[metric].percentile if metric in limits else (math.nan, math.nan)
+            low, high = (
+                limits[metric].percentile if metric in limits and average.n > 1 else (math.nan, math.nan)
+            )
             found.append(
                 VitalScore(
                     outcome.plan.name,
@@ -188,8 +216,8 @@ def _scores(outcomes: list[Outcome], track: int, bootstrap: int, seed: int) -> l
     for metric, each in averages.items():
         if each:
             mean, std = metrics.over_horizons(each, spread=spread)
-            low, high = overall.get(metric, (math.nan, math.nan))
             n = min(average.n for average in each)
+            low, high = overall.get(metric, (math.nan, math.nan)) if n > 1 else (math.nan, math.nan)
             found.append(VitalScore(outcomes[0].plan.name, AVERAGE, metric, mean, std, n, low, high))
     return found
 

@@ -223,8 +223,14 @@ class _Home:
         return one_minute(self.store.centre) if self.every > 1 else self.store.centre
 
     def splits(self) -> jobs.Splits:
-        """Scaled cases of the three lists."""
+        """Scaled cases of the three lists. Raises ConfigError naming an empty one."""
         lists = self.store.splits
+        for name, ids in lists.items():
+            if not ids:
+                raise ConfigError(
+                    f"{self.store.path}: its {name} list is empty ({len(self.store.ids)} surgeries in all): prepare "
+                    "more, or give lists of your own with --split"
+                )
         train = self.train
         return jobs.Splits(
             self.scaled(train), self.scaled(lists["validation"]), self.scaled(lists["test"]), self.centre
@@ -254,6 +260,7 @@ class _Home:
             "centre": self.store.centre.name,
             "title": self.store.centre.title,
             "step_seconds": self.centre.step_seconds,
+            "source": self.store.meta["provenance"].get("source"),
             "store": digest.hexdigest()[:16],
         }
 

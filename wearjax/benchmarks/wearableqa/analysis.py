@@ -198,6 +198,13 @@ class Positions:
     p: float
     accuracy: dict[str, float]
 
+    @property
+    def against_gold(self) -> str:
+        """The test against the spread of the right answers, in words."""
+        if not math.isfinite(self.chi_squared):
+            return "χ² against the right answers not computed, since some letters are never right here"
+        return f"χ² {self.chi_squared:.1f} against the spread of the right answers (p {self.p:.3g})"
+
 
 def positions(answers: Sequence[Answer]) -> Positions:
     """Position bias over the replies that name an option."""

@@ -6,6 +6,7 @@ questions. A build that was interrupted, or killed, goes on from there and ends 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -33,7 +34,7 @@ from wearjax.benchmarks.wearableqa.dataset import Dataset
 from wearjax.benchmarks.wearableqa.origin import Origin
 from wearjax.benchmarks.wearableqa.yields import GATES, Judged, Yield, settle
 from wearjax.daily_metrics import METRICS
-from wearjax.errors import ConfigError, StoreError
+from wearjax.errors import ConfigError, StoreError, WearjaxError
 from wearjax.segments import daily_records
 from wearjax.segments.daily_records import RecordStore
 from wearjax.sources.tally import Tally
@@ -95,7 +96,13 @@ def build(
     folder = Path(out)
     request = _request(origin, options, chosen)
     _prepare(folder, {**request, "place": origin.place}, force=force)
-    store = _store(folder, origin, reading)
+    try:
+        store = _store(folder, origin, reading)
+    except WearjaxError:  # nothing to go on from, and another request may want the folder
+        shutil.rmtree(folder / PARTS, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
     reference, cohort_file = _cohort(folder, store)
     files = [(user, folder / PARTS / f"{i:06d}.json.gz") for i, user in enumerate(store.asked())]
     judging.write_all(store, reference, chosen, files, cohort_file=cohort_file, jobs=jobs, progress=progress)

@@ -61,6 +61,11 @@ class QAResults:
         return self.overall.failed == 0
 
     @property
+    def first_failure(self) -> str:
+        """Why the first question without a reply got none; empty where all got one."""
+        return next((response.error for response in self.responses if response.error), "")
+
+    @property
     def title(self) -> str:
         """Model, format, mode, and what was removed, in short."""
         removed = self.config["removed"]
@@ -80,7 +85,8 @@ class QAResults:
         ]
         if not self.finished:
             lines.append(
-                f"{total.failed:,} questions got no reply and count as wrong; the same command asks them again"
+                f"{total.failed:,} questions got no reply and count as wrong; the same command asks them again. The "
+                f"first got none for: {self.first_failure}"
             )
         rows = [["", "n", "right", "95 %", "no option"]]
         rows += [_row(f"{a.axis}: {a.value}", a) for a in self.accuracies[1:]]
@@ -90,8 +96,7 @@ class QAResults:
             spread = self.positions
             lines.append(
                 f"\nLetters: {spread.largest} in {percent(spread.largest_share)} of the replies, entropy "
-                f"{spread.entropy_bits:.2f} bits, χ² {spread.chi_squared:.1f} against the right answers "
-                f"(p {spread.p:.3g})"
+                f"{spread.entropy_bits:.2f} bits, {spread.against_gold}"
             )
         if self.gap is not None:
             lines.append(
