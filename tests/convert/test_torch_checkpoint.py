@@ -328,7 +328,7 @@ def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(safetensors_numpy, "save_file", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(CheckpointError, match=r"m\.safetensors: cannot be written: disk full"):
         export_torch(bundle, tmp_path / "m.safetensors")
     assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
 

@@ -15,7 +15,8 @@ from wearjax.language import answer_cache
 from wearjax.language.answer_cache import AnswerCache
 from wearjax.language.endpoint import Client, Endpoint
 
-answers = st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.text()))
+whole_numbers = st.integers(-(2**63), 2**63)
+answers = st.dictionaries(st.text(), st.text() | whole_numbers | st.none() | st.lists(st.text()))
 
 
 @settings(max_examples=12)

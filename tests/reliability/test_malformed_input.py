@@ -63,7 +63,7 @@ def test_any_text_as_an_answer(text):
 
 
 @settings(max_examples=30)
-@given(st.data())
+@given(data=st.data())
 def test_any_flipped_bytes_in_an_archive_of_arrays(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("npz")
     readers.BY_NAME["mask file"].make(folder)
