@@ -40,7 +40,7 @@ import numpy as np
 from made_days import made_day
 from openmhc_root import write_openmhc_root
 
-from wearjax.days import label_tables, splits
+from wearjax.days import label_tables
 from wearjax.days.open import open_days
 from wearjax.days.store import DayStoreWriter
 from wearjax.errors import WearjaxError
@@ -420,8 +420,6 @@ def _search_config(inputs: Path) -> None:
     text = CONFIG.replace("steps=24", "steps=6").replace("checkpoint_every=3", "checkpoint_every=1")
     (inputs / "search.py").write_text(text)
 
-
-del splits
 
 if __name__ == "__main__":
     main()
