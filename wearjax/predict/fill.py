@@ -175,7 +175,8 @@ def _write_gallery(folder: Path, days: Days, filled: DayStore, method: str) -> N
         "date": np.asarray([str(days.dates[i]) for i in chosen]),
         f"imputed/{method}": np.stack([_find(filled, days, i) for i in chosen]),
     }
-    np.savez_compressed(folder / "predictions" / "gallery.npz", **arrays)
+    with writing.file(folder / "predictions" / "gallery.npz") as partial:
+        np.savez_compressed(partial, **arrays)
 
 
 def _find(filled: DayStore, days: Days, index: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from wearjax import writing
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import (
     forecasting_packet,
@@ -248,8 +249,8 @@ class ForecastingResults:
             }
             result_files.write_json(folder / SUBGROUPS, known)
         if self.gallery:
-            (folder / GALLERY).parent.mkdir(exist_ok=True)
-            np.savez_compressed(folder / GALLERY, **self.gallery)  # type: ignore[arg-type]
+            with writing.file(folder / GALLERY) as partial:
+                np.savez_compressed(partial, **self.gallery)  # type: ignore[arg-type]
         if not (folder / "config.json").exists():
             settings = {"evaluation": self.config, "versions": self.versions}
             result_files.write_json(folder / "config.json", settings)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from wearjax import writing
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import packet
 from wearjax.benchmarks.openmhc.imputation_scores import FAIR_SKILL, RANK, SKILL, Score
@@ -235,8 +236,8 @@ class ImputationResults:
         packet.write_table(result_files.score_table(self.scores, Score), folder / "scores.parquet")
         packet.write_table(self.per_user_errors, folder / "per_user_errors.parquet")
         if self.gallery:
-            (folder / "predictions").mkdir(exist_ok=True)
-            np.savez_compressed(folder / "predictions" / "gallery.npz", **self.gallery)  # type: ignore[arg-type]
+            with writing.file(folder / "predictions" / "gallery.npz") as partial:
+                np.savez_compressed(partial, **self.gallery)  # type: ignore[arg-type]
         if not (folder / "config.json").exists():
             result_files.write_json(
                 folder / "config.json", {"evaluation": self.config, "versions": self.versions}
