@@ -96,7 +96,8 @@ train() { # OUT DATA CONFIG [OVERRIDE...]: trains and leaves the exit status
     echo $! >"$home/pid.new"
     mv "$home/pid.new" "$home/pid"
     wait $! || status=$?
-    echo "$status" >"$home/exit"
+    echo "$status" >"$home/exit.new"
+    mv "$home/exit.new" "$home/exit"
 }
 
 finished() { # OUT: the last step's checkpoint and the model are there
@@ -112,24 +113,40 @@ last_step() { # OUT: of the newest checkpoint, 0 without one
 }
 
 status() { # OUT: one word, the step, and what failed
-    local step code
-    step=$(last_step "$1")
+    # The state first: of a run that just ended, the step read before would not be its last.
+    local word why
+    read -r word why <<<"$(state "$1")"
+    echo "$word $(last_step "$1")${why:+ $why}"
+}
+
+state() { # OUT: one word, and what failed
     if [ ! -f "$home/ready" ]; then
-        echo "bare $step"
+        echo bare
     elif running; then
-        echo "running $step"
+        echo running
     elif finished "$1"; then
-        echo "finished $step"
-    elif [ -f "$home/exit" ]; then
+        echo finished
+    elif exit_written; then
+        local code
         code=$(cat "$home/exit")
         case $code in
-            0) echo "finished $step" ;; # only the first worker sees the model when the folder is not shared
-            130 | 143) echo "stopped $step" ;;
-            *) echo "failed $step (exit status $code)" ;;
+            0) echo finished ;; # only the first worker sees the model when the folder is not shared
+            130 | 143) echo stopped ;;
+            *) echo "failed (exit status $code)" ;;
         esac
     else
-        echo "idle $step"
+        echo idle
     fi
+}
+
+exit_written() { # whether a run has ended here; its exit status comes a moment after its process is gone
+    [ -f "$home/pid" ] || return 1
+    local tries
+    for tries in $(seq 20); do
+        [ ! -f "$home/exit" ] || return 0
+        sleep 0.1
+    done
+    return 1
 }
 
 stop() { # SECONDS
@@ -143,6 +160,7 @@ stop() { # SECONDS
         [ $SECONDS -lt $until ] || fail "still running after $1 s; its last checkpoint may be older"
         sleep 0.2
     done
+    exit_written || true # else it would be written into the next run's start
     echo "stopped"
 }
 

@@ -116,18 +116,3 @@ def test_what_a_killed_process_left_is_taken_away(tmp_path):
     with writing.folder(tmp_path / "out") as partial:
         (partial / "whole").write_text("y")
     assert sorted(p.name for p in tmp_path.iterdir()) == [".out.partial-elsewhere-999999999", "out"]
-
-
-def test_training_names_its_checkpoints_and_resumes(capsys, tmp_path, inputs):
-    out = tmp_path / "out"
-    arguments = [
-        *kills.BY_NAME["train"].arguments(inputs, out),
-        "--loop.steps",
-        4,
-        "--loop.checkpoint-every",
-        2,
-    ]
-    assert "checkpoints: a checkpoint could not be written" in refused(capsys, arguments, limit=6000)
-    assert not (out / "bundle").exists()
-    cli.main([str(each) for each in arguments])
-    assert (out / "bundle" / "weights.npz").exists()

@@ -95,6 +95,8 @@ class AnswerCache:
         try:
             entry = json_text.loads(line)
             version, key, answer = entry["format"], entry["key"], entry["answer"]
+            if not isinstance(key, str) or not isinstance(answer, dict):
+                raise TypeError("key and answer")
         except (ValueError, KeyError, TypeError):
             self.damaged += 1
             return

@@ -142,6 +142,7 @@ class Checkpoints:
 
     def _unwritten(self, error: Exception) -> CheckpointError:
         """Of a full disk above all; what was saved before stays."""
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it repeats the error for every array
         return CheckpointError(
             f"{self.folder}: a checkpoint could not be written ({errors.one_line(error)}); the same command resumes "
             "from the last one that could"

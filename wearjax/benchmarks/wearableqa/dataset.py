@@ -91,12 +91,19 @@ class Dataset:
             name: row for name, row in decisions(self.path / QUEUE).items() if row["decision"] != "accept"
         }
         parts = [
-            hashlib.sha256((self.path / ITEMS).read_bytes()).hexdigest(),
+            _digest(self.path / ITEMS),
             self.store.digest,
-            hashlib.sha256((self.path / COHORT).read_bytes()).hexdigest(),
+            _digest(self.path / COHORT),
             json.dumps(decided, sort_keys=True) if decided else "",
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise StoreError(f"{file}: not readable ({error})") from None
 
 
 def read_cohort(file: Path) -> CohortReference:
