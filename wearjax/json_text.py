@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 _LIMIT = 2**64
@@ -11,8 +12,8 @@ _LIMIT = 2**64
 def loads(text: str | bytes) -> Any:
     """The value of a JSON text.
 
-    Raises ValueError: not JSON, brackets nested too deeply to follow, or a whole number beyond 64 bits, which arrays
-    and floats would choke on later.
+    Raises ValueError: not JSON, brackets nested too deeply to follow, or a number that arrays would choke on later: a
+    whole one beyond 64 bits, another beyond float64, or an infinite one (NaN stands for a missing one).
     """
     if isinstance(text, bytes | bytearray):
         text = text.decode(json.detect_encoding(text))
@@ -29,4 +30,11 @@ def _whole(digits: str) -> int:
     return value
 
 
-_DECODER = json.JSONDecoder(parse_int=_whole)
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_finite, parse_constant=_finite)

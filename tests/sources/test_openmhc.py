@@ -198,6 +198,22 @@ def test_a_damaged_row_is_named(tmp_path, column, value, message):
         list(openmhc.read_days(root, tally=Tally()))
 
 
+@pytest.mark.parametrize(("column", "step"), [("values", 1440), ("values", 19), ("user_id", 7)])
+def test_offsets_that_point_outside_the_data_are_refused(tmp_path, column, step):
+    people = ["person1", "person2", "person3"]
+    root = write_openmhc_root(
+        tmp_path / "root", [made_day(p) for p in people], {"train": people, "validation": [], "test": []}
+    )
+    file = root / "processed" / "daily_hf" / "data-00000-of-00001.arrow"
+    write_shard(file.parent, file.name, day_table([made_day(p) for p in people]))
+    good, bad = (np.array([step, end], "<i4").tobytes() for end in (2 * step, 1 << 30))
+    content = file.read_bytes()
+    assert good in content
+    file.write_bytes(content.replace(good, bad))
+    with pytest.raises(SourceError, match=f"{column!r}: damaged"):
+        list(openmhc.read_days(root, tally=Tally()))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

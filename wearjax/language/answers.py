@@ -54,7 +54,7 @@ def completion(response: Any) -> dict[str, Any]:
         raise Retry(f"the answer is not JSON: {_one_line(response.text)!r}") from None
     try:
         read(raw)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError):
         raise Retry(f"the answer is no chat completion: {_one_line(response.text)!r}") from None
     return raw
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from wearjax import daily_metrics, errors, json_text, writing
 from wearjax.daily_metrics import METRICS, N_METRICS
-from wearjax.errors import StoreError
+from wearjax.errors import SourceError, StoreError
 from wearjax.segments.daily_cleaning import clean
 from wearjax.segments.daily_from_minutes import of_days
 from wearjax.sources.daily_record import BloodValue, DailyRecord, Demographics
@@ -151,13 +151,11 @@ class RecordStore(Records):
             raise StoreError(
                 f"{self.path / PEOPLE}: the blood values of user {user!r} are not as written"
             ) from None
-        return DailyRecord(
-            user,
-            rows["date"].cast(pa.int32()).to_numpy().astype(np.int64),
-            values,
-            Demographics(**known["demographics"]),
-            blood,
-        )
+        dates = rows["date"].cast(pa.int32()).to_numpy().astype(np.int64)
+        try:
+            return DailyRecord(user, dates, values, Demographics(**known["demographics"]), blood)
+        except SourceError as error:
+            raise StoreError(f"{self.path / TABLE}: {error}") from None
 
     def _rows_of(self, group: int) -> pa.Table:
         """A row group; the last one read is kept, for people come in order more often than not."""

@@ -36,6 +36,7 @@ COUNTS_PER_UNIT = {"watch_steps": 20.0, "watch_energy": 1.0}  # the channels tha
 _SUFFIXES = (".csv", ".csv.gz", ".awd", ".awd.gz")
 _EPOCH = dt.date(1970, 1, 1)
 _LONGEST_DAYS = 20 * 365
+_COUNTS_MAX = 10_000_000  # no monitor comes near: a damaged number
 _FIRST_SUNDAY = dt.date(2003, 1, 5)  # survey dates are withheld; only the day of the week is published
 _AWD_HEADER_LINES = 7
 _AWD_MINUTE_CODE = "4"
@@ -193,7 +194,7 @@ def _read_nhanes(file: Path, tally: Tally) -> Iterator[Recording]:
         parts.append(np.stack([csv_table.floats(batch.column(c)) for c in columns], axis=1))
     rows = np.concatenate(parts)
     seqn, weekday, counts, minute = rows.T
-    if np.isnan(rows[:, [0, 1, 3]]).any() or not np.all((weekday >= 1) & (weekday <= 7)):
+    if not np.isfinite(rows[:, [0, 1, 3]]).all() or not np.all((weekday >= 1) & (weekday <= 7)):
         raise SourceError(f"{file}: seqn and minute must be filled, paxday 1 (Sunday) to 7")
     if not np.all((minute >= 0) & (minute < MINUTES_PER_DAY)):
         raise SourceError(f"{file}: minute outside 0..{MINUTES_PER_DAY - 1}")
@@ -250,8 +251,10 @@ def _awd_start(lines: list[str], file: Path) -> dt.datetime:
 def _recording(participant: str, minute: np.ndarray, counts: np.ndarray, tally: Tally) -> Recording:
     """Sorts, drops what is no count, and keeps the larger of two counts of a minute; all of it is tallied."""
     tally.read["activity counts"] += len(counts)
-    good = ~(np.isnan(counts) | (counts < 0))
-    tally.skip("activity counts", "blank or negative", int(np.sum(~good)))
+    blank, excessive = np.isnan(counts) | (counts < 0), counts >= _COUNTS_MAX
+    tally.skip("activity counts", "blank or negative", int(np.sum(blank)))
+    tally.skip("activity counts", f"{_COUNTS_MAX:,} or more in a minute", int(np.sum(excessive)))
+    good = ~(blank | excessive)
     minute, counts = minute[good], counts[good]
     order = np.lexsort((-counts, minute))
     minute, counts = minute[order], counts[order]

@@ -104,9 +104,8 @@ class Rows:
     def __init__(
         self, table: pa.Table, *, column: str = "values", shape: tuple[int, ...] = SHAPE, where: str = ""
     ):
-        if column not in table.column_names:
-            raise SourceError(f"{where}: no column {column!r}; found {', '.join(table.column_names)}")
-        self._chunks = [_storage(chunk) for chunk in table.column(column).chunks]
+        self._chunks = [_storage(chunk) for chunk in _stored(table, column, where).chunks]
+        self._sound = [False] * len(self._chunks)
         self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
         self._shape, self._where, self._column = shape, where, column
 
@@ -117,6 +116,9 @@ class Rows:
         """A fresh array of one row; null cells are NaN. Raises SourceError when the row has another shape."""
         chunk = int(np.searchsorted(self._ends, row, side="right"))
         before = int(self._ends[chunk - 1]) if chunk else 0
+        if not self._sound[chunk]:  # on the first access: all of them together would read every page
+            _validate(self._chunks[chunk], f"{self._where}: {self._column!r}")
+            self._sound[chunk] = True
         cells = self._chunks[chunk].slice(row - before, 1)
         while _is_list(cells.type):
             cells = _storage(cells.flatten())
@@ -127,11 +129,19 @@ class Rows:
         return np.array(cells.to_numpy(zero_copy_only=False), np.float32).reshape(self._shape)
 
 
+def sound_column(table: pa.Table, column: str, *, where: str) -> pa.ChunkedArray:
+    """A column whose cells can be read. Reads its offsets and null marks, and text, but no numbers.
+
+    Raises SourceError where it is missing, or its offsets point outside its data, at which Arrow would abort.
+    """
+    cells = _stored(table, column, where)
+    _validate(cells, f"{where}: {column!r}")
+    return cells
+
+
 def texts(table: pa.Table, column: str, *, where: str, characters: int | None = None) -> np.ndarray:
     """A string column as an object array; equal strings are one object. SourceError where it is missing."""
-    if column not in table.column_names:
-        raise SourceError(f"{where}: no column {column!r}; found {', '.join(table.column_names)}")
-    coded = table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
+    coded = sound_column(table, column, where=where).cast(pa.string()).combine_chunks().dictionary_encode()
     if coded.null_count:
         raise SourceError(f"{where}: {column!r} has {coded.null_count} empty cells")
     words = np.asarray([word[:characters] for word in coded.dictionary.to_pylist()], dtype=object)
@@ -140,20 +150,19 @@ def texts(table: pa.Table, column: str, *, where: str, characters: int | None = 
 
 def nonwear_minutes(table: pa.Table, *, where: str) -> Float32[np.ndarray, "day"]:
     """The stored estimate per day; NaN where empty."""
-    if "total_nonwear_minutes" not in table.column_names:
-        raise SourceError(
-            f"{where}: no column 'total_nonwear_minutes'; found {', '.join(table.column_names)}"
-        )
-    column = table.column("total_nonwear_minutes").cast(pa.float32())
-    return np.asarray(column.to_numpy(), np.float32)
+    minutes = sound_column(table, "total_nonwear_minutes", where=where).cast(pa.float32())
+    return np.asarray(minutes.to_numpy(), np.float32)
 
 
 def channel_variance(table: pa.Table, *, where: str) -> Float32[np.ndarray, "day channel=19"]:
     """The stored within-day variance per day and channel; NaN where there was none."""
-    rows = Rows(table, column="channel_variance", shape=(N_CHANNELS,), where=where)
-    flat = [np.asarray(_flat(chunk).to_numpy(zero_copy_only=False), np.float32) for chunk in rows._chunks]
+    cells = sound_column(table, "channel_variance", where=where)
+    flat = [
+        np.asarray(_flat(_storage(chunk)).to_numpy(zero_copy_only=False), np.float32)
+        for chunk in cells.chunks
+    ]
     out = np.concatenate(flat) if flat else np.empty(0, np.float32)
-    if len(out) != len(rows) * N_CHANNELS:
+    if len(out) != len(cells) * N_CHANNELS:
         raise SourceError(f"{where}: 'channel_variance' has rows of other than {N_CHANNELS} numbers")
     return out.reshape(-1, N_CHANNELS)
 
@@ -166,7 +175,7 @@ def open_minute_rows(root: str | os.PathLike) -> pa.Table:
     if marker.daily_rows is not None and marker.daily_rows != table.num_rows:
         raise SourceError(f"{directory}: {table.num_rows} rows, {MARKER} says {marker.daily_rows}")
     if "channel_names" in table.column_names and table.num_rows:
-        names = table.column("channel_names")[0].as_py()
+        names = sound_column(table.slice(0, 1), "channel_names", where=str(directory))[0].as_py()
         wanted = [channel.source_name for channel in CHANNELS]
         if names is not None and list(names) != wanted:
             first = next(
@@ -329,6 +338,19 @@ def _open_shard(file: Path) -> pa.Table:
         return reader.read_all()
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise SourceError(f"{file}: not a whole Arrow shard ({error})") from None
+
+
+def _stored(table: pa.Table, column: str, where: str) -> pa.ChunkedArray:
+    if column not in table.column_names:
+        raise SourceError(f"{where}: no column {column!r}; found {', '.join(table.column_names)}")
+    return table.column(column)
+
+
+def _validate(cells: pa.Array | pa.ChunkedArray, where: str) -> None:
+    try:
+        cells.validate(full=True)
+    except pa.ArrowException as error:
+        raise SourceError(f"{where}: damaged ({str(error).splitlines()[0]})") from None
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -41,16 +41,12 @@ class TrajectoryRows:
         self._values = self._column("values")
         self._start = self._column("start_time" if "start_time" in self._table.column_names else "timestamps")
         if "channel_names" in self._table.column_names and self.users:
-            names = self._table.column("channel_names")[0].as_py()
+            names = openmhc.sound_column(self._table.slice(0, 1), "channel_names", where=where)[0].as_py()
             if names is not None and list(names) != [channel.source_name for channel in CHANNELS]:
                 raise SourceError(f"{where}: other channels, or another order, than the 19 of OpenMHC")
 
     def _column(self, name: str) -> pa.ChunkedArray:
-        if name not in self._table.column_names:
-            raise SourceError(
-                f"{self.folder}: no column {name!r}; found {', '.join(self._table.column_names)}"
-            )
-        column = self._table.column(name)
+        column = openmhc.sound_column(self._table, name, where=str(self.folder))
         if isinstance(
             column.type, pa.BaseExtensionType
         ):  # arrays of the `datasets` library, where it is loaded
@@ -111,4 +107,15 @@ def read_retained_days(root: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     content = openmhc.read_json(file)
     if not isinstance(content, dict) or not all(isinstance(days, list) for days in content.values()):
         raise SourceError(f"{file}: expected {{user: [dates]}}")
-    return {str(user): tuple(str(day)[:_DATE_CHARACTERS] for day in days) for user, days in content.items()}
+    return {
+        str(user): tuple(_iso_date(day, f"{file}: user {user}") for day in days)
+        for user, days in content.items()
+    }
+
+
+def _iso_date(stored: object, where: str) -> str:
+    text = str(stored)[:_DATE_CHARACTERS]
+    try:
+        return dt.date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise SourceError(f"{where}: {str(stored)[:40]!r}, expected an ISO date") from None

@@ -57,7 +57,11 @@ class Dataset:
     @functools.cached_property
     def built(self) -> tuple[Item, ...]:
         """All questions, as they were built."""
-        return tuple(Item.from_json(stored) for stored in read_lines(self.path / ITEMS))
+        file = self.path / ITEMS
+        try:
+            return tuple(Item.from_json(stored) for stored in read_lines(file))
+        except ConfigError as error:
+            raise StoreError(f"{file}: {error}") from None
 
     @functools.cached_property
     def items(self) -> tuple[Item, ...]:
