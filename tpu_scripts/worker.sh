@@ -61,6 +61,15 @@ running() { # whether the recorded process is alive, and is a training (its numb
     [ -f "$home/pid" ] && tr '\0' ' ' 2>/dev/null <"/proc/$(cat "$home/pid")/cmdline" | grep -q 'wearjax pretrain'
 }
 
+appears() { # FILE SECONDS: whether a file is there, or comes within the time
+    local tries
+    for tries in $(seq $((10 * $2))); do
+        [ ! -f "$1" ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
 start() { # OUT DATA CONFIG [OVERRIDE...]
     local out=$1 data=$2 config=$3
     shift 3
@@ -79,12 +88,7 @@ start() { # OUT DATA CONFIG [OVERRIDE...]
     [ ! -f "$home/$config" ] || config=$home/$config
     rm -f "$home/exit" "$home/pid"
     nohup setsid bash "$0" train "$out" "$data" "$config" "$@" </dev/null >/dev/null 2>&1 &
-    local tries
-    for tries in $(seq 100); do
-        [ ! -f "$home/pid" ] || break
-        sleep 0.1
-    done
-    [ -f "$home/pid" ] || fail "training did not start within $((tries / 10)) s"
+    appears "$home/pid" 10 || fail "training did not start within 10 s"
     echo "started"
 }
 
@@ -140,13 +144,7 @@ state() { # OUT: one word, and what failed
 }
 
 exit_written() { # whether a run has ended here; its exit status comes a moment after its process is gone
-    [ -f "$home/pid" ] || return 1
-    local tries
-    for tries in $(seq 20); do
-        [ ! -f "$home/exit" ] || return 0
-        sleep 0.1
-    done
-    return 1
+    [ -f "$home/pid" ] && appears "$home/exit" 2
 }
 
 stop() { # SECONDS

@@ -67,13 +67,8 @@ class TrajectoryRows:
     def first_day(self, row: int) -> dt.date:
         """Calendar day of the first hour."""
         cell = self._start[row]
-        text = str(cell.as_py() if not pa.types.is_list(cell.type) else cell[0].as_py())
-        try:
-            return dt.date.fromisoformat(text[:_DATE_CHARACTERS])
-        except ValueError:
-            raise SourceError(
-                f"{self.folder}: user {self.users[row]} starts at {text!r}, expected an ISO date"
-            ) from None
+        stored = cell.as_py() if not pa.types.is_list(cell.type) else cell[0].as_py()
+        return _date(stored, f"{self.folder}: user {self.users[row]} starts at")
 
     def values(self, row: int) -> Float32[np.ndarray, "hour channel=19"]:
         """A fresh array of the stored hours, time-major; NaN where missing."""
@@ -108,14 +103,15 @@ def read_retained_days(root: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     if not isinstance(content, dict) or not all(isinstance(days, list) for days in content.values()):
         raise SourceError(f"{file}: expected {{user: [dates]}}")
     return {
-        str(user): tuple(_iso_date(day, f"{file}: user {user}") for day in days)
+        str(user): tuple(_date(day, f"{file}: user {user}:").isoformat() for day in days)
         for user, days in content.items()
     }
 
 
-def _iso_date(stored: object, where: str) -> str:
-    text = str(stored)[:_DATE_CHARACTERS]
+def _date(stored: object, where: str) -> dt.date:
+    """The calendar day of a stored date or time."""
+    text = str(stored)
     try:
-        return dt.date.fromisoformat(text).isoformat()
+        return dt.date.fromisoformat(text[:_DATE_CHARACTERS])
     except ValueError:
-        raise SourceError(f"{where}: {str(stored)[:40]!r}, expected an ISO date") from None
+        raise SourceError(f"{where} {text[:40]!r}, expected an ISO date") from None
