@@ -7,8 +7,8 @@ import json
 import pytest
 import tyro
 
-from wearjax.benchmarks.wearableqa import dataset
-from wearjax.cli import qa
+from wearjax.benchmarks.wearableqa import dataset, results
+from wearjax.cli import qa, qa_evaluate
 from wearjax.errors import ConfigError, StoreError, WearjaxError
 
 
@@ -38,6 +38,37 @@ def test_invented_people_are_asked_about_and_the_questions_audited(tmp_path, cap
         run(qa.audit, out)
     queue = [json.loads(text) for text in (out / dataset.QUEUE).read_text().splitlines()]
     assert any("the record gives another answer" in row["reasons"] for row in queue)
+
+
+def test_baselines_need_no_endpoint(tmp_path, capsys):
+    data, out = tmp_path / "q", tmp_path / "run"
+    run(
+        qa.build, "--synthetic", 3, "--days", 150, "--seed", 5, "--types", "excursion_count", "--jobs", 1, "--out",
+        data,
+    )  # fmt: skip
+    command = (qa_evaluate.evaluate, data, "--out", out, "--baselines", "solver", "random", "--bootstrap", 20)
+    capsys.readouterr()
+    run(*command)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "WearableQA, solver · none · baseline: 100.0 % of" in shown
+    assert "baseline: random" in shown
+    found = results.read(out)
+    assert found.config["model"] == "solver"
+    assert list(found.baselines) == ["random"]
+    assert all(answer.correct for answer in found.answers)
+    assert "solver" in (out / "report.html").read_text()
+    assert not list(out.glob("*.jsonl"))
+    before = (out / "results.json").read_bytes()
+    run(*command)
+    assert " ".join(capsys.readouterr().out.split()) == shown, "the same command shows the scores again"
+    assert (out / "results.json").read_bytes() == before
+    with pytest.raises(ConfigError, match=r"holds a run with another max_items \(None, now 3\).*--force"):
+        run(*command, "--max-items", 3)
+    run(*command, "--max-items", 3, "--force")
+    for args in ((), ("--llm-url", "http://localhost:1/v1", "--baselines", "random")):
+        with pytest.raises(ConfigError, match=r"--llm-model, or --baselines alone"):
+            run(qa_evaluate.evaluate, data, "--out", tmp_path / "none", *args)
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,6 @@ def test_percentiles_are_those_of_window_means():
     assert found["max"] == 90
     assert found["p25"] == pytest.approx(50 + 0.25 * 41 - 0.5)
     assert set(reference.percentiles) == {"rhr"}
-    assert reference.percentile_of("rhr", 70) == pytest.approx(50)
-    assert reference.percentile_of("rhr", 49) == 0
-    assert reference.percentile_of("rhr", 91) == 100
-    assert np.isnan(reference.percentile_of("steps", 1))
-    assert np.isnan(reference.percentile_of("rhr", np.nan))
     assert reference.statistic("rhr", "p50") == 70
     assert np.isnan(reference.statistic("hrv", "p50"))
 
@@ -41,9 +36,11 @@ def test_percentiles_are_those_of_window_means():
 def test_a_long_record_counts_no_more_than_a_short_one():
     reference = cohort.of_records([record("long", 80.0, days=28 * 9), record("a", 60.0), record("b", 50.0)])
     assert len(reference.values["rhr"]) == 11
-    assert reference.percentile_of("rhr", 70) == pytest.approx(
-        100 * np.interp(70, [60, 80], [1 / 2, 2 / 3 + 1 / 54])
-    )
+    # Shares below: 1/6 at 50, 1/2 at 60, and from 2/3 + 1/54 on at 80, where the long record begins.
+    begins = 2 / 3 + 1 / 54
+    assert reference.statistic("rhr", "p50") == pytest.approx(60)
+    assert reference.statistic("rhr", "p25") == pytest.approx(np.interp(0.25, [1 / 6, 1 / 2], [50, 60]))
+    assert reference.statistic("rhr", "p75") == pytest.approx(np.interp(0.75, [1 / 2, begins], [60, 80]))
 
 
 def test_a_window_needs_its_days():
@@ -63,20 +60,39 @@ def test_peers_are_of_the_same_sex_and_age_band_where_200_are():
     people = [record(f"w{i}", 60.0 + i / 100, age=35, sex="Female") for i in range(200)]
     people += [record(f"m{i}", 80.0 + i / 100, age=65, sex="male") for i in range(199)]
     reference = cohort.of_records(people)
-    assert reference.percentile_of("rhr", 62.5, age=33, sex="female") == 100
-    assert reference.percentile_of("rhr", 62.5, age=65, sex="female") == 100  # of the sex only
-    assert reference.percentile_of("rhr", 62.5, age=39) == 100  # of the age band only
-    assert 50 < reference.percentile_of("rhr", 62.5, age=65, sex="male") < 51  # 199: all
-    assert len(reference.peers("rhr", age=33, sex="female")) == 200
-    assert len(reference.peers("rhr", age=65, sex="male")) == 399
+    alone = cohort.of_records(people[:200]).percentiles["rhr"]
+    every = reference.percentiles["rhr"]
+    assert reference.of_peers("rhr", age=33, sex="female") == alone
+    for name in cohort.STATISTICS:
+        assert reference.statistic("rhr", name, age=39, sex="FEMALE") == alone[name]
+        for age, sex in (
+            (65, "male"),
+            (65, "female"),
+            (33, "male"),
+            (None, "female"),
+            (33, None),
+            (29, "female"),
+        ):
+            assert reference.statistic("rhr", name, age=age, sex=sex) == every[name]  # 199 at most: all
+    assert reference.of_peers("steps", age=33, sex="female") == {}
+    assert np.isnan(reference.statistic("steps", "p50", age=33, sex="female"))
+
+
+def test_200_peers_are_people_and_not_windows():
+    few = [record(f"w{i}", 60.0 + i, days=28 * 12, age=35, sex="female") for i in range(20)]
+    reference = cohort.of_records([*few, record("m", 90.0, age=35, sex="male")])
+    assert len(reference.values["rhr"]) == 241
+    assert reference.of_peers("rhr", age=35, sex="female") == {}
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.floats(40, 100), min_size=1, max_size=12), st.floats(30, 110), st.floats(30, 110))
-def test_a_larger_value_never_stands_lower(levels, a, b):
+@given(st.lists(st.floats(40, 100), min_size=1, max_size=12))
+def test_percentiles_rise_within_the_values(levels):
     reference = cohort.of_records(record(f"u{i}", level) for i, level in enumerate(levels))
-    low, high = sorted((a, b))
-    assert 0 <= reference.percentile_of("rhr", low) <= reference.percentile_of("rhr", high) <= 100
+    found = [reference.statistic("rhr", name) for name in ("min", "p10", "p25", "p50", "p75", "p90", "max")]
+    assert found == sorted(found)
+    assert found[0] == pytest.approx(min(levels))
+    assert found[-1] == pytest.approx(max(levels))
 
 
 def test_json_gives_the_same_cohort():
@@ -84,7 +100,8 @@ def test_json_gives_the_same_cohort():
     again = cohort.CohortReference.from_json(reference.to_json())
     assert again.percentiles == reference.percentiles
     assert again.users == reference.users
-    assert again.percentile_of("rhr", 64) == reference.percentile_of("rhr", 64)
+    assert again.age[0] == 40
+    assert again.sex == reference.sex
     with pytest.raises(ConfigError, match="cohort"):
         cohort.CohortReference.from_json({"users": []})
 
@@ -93,8 +110,7 @@ def test_unknown_names_are_refused():
     reference = cohort.of_records([record("a", 60.0)])
     with pytest.raises(ConfigError, match="p33"):
         reference.statistic("rhr", "p33")
-    with pytest.raises(ConfigError, match="pulse"):
-        reference.percentile_of("pulse", 60)
+    assert np.isnan(reference.statistic("pulse", "p50"))
 
 
 def test_of_a_store_the_cohort_is_taken():

@@ -222,6 +222,31 @@ def test_counts_can_be_resampled_by_their_baseline():
     assert outcome(dataclasses.replace(candidate, resample="baseline"), someone) == ""
 
 
+def test_a_count_that_another_baseline_changes_leaves_at_g2c():
+    """The tolerance is for days that are deleted, not for the baseline."""
+    graph = Graph(
+        {"w": window_leaf("rhr"), "b": Leaf("series", "rhr", *windows.baseline_range(), "baseline")},
+        (
+            Node("m", "median", ("b",)),
+            Node("s", "scale", ("b",)),
+            Node("z", "robust_z", ("w", "m", "s")),
+            Node("key", "excursion_count", ("z",), {"threshold": 1.5, "direction": "up"}),
+        ),
+        "key",
+    )
+    days = np.tile([59.0, 61.0], 70)  # spread 1.48, the line at 62.2
+    days[-28:] = 60
+    days[[-20, -6, -3]] = 66
+    steady = person("u", {"rhr": days})
+    days = days.copy()
+    days[:28] = 66  # within 112 days before the window, but not within 84: the line moves to 64.4
+    days[-6] = 63
+    moved = person("u", {"rhr": days})
+    for someone, gate in ((steady, ""), (moved, "G2c")):
+        candidate = made(someone, graph, (1.0, 2.0), tolerance=1.0, resample="none")
+        assert outcome(candidate, someone, others=panel(0)) == gate
+
+
 def test_undefined_answers_leave_first_and_wrong_golds_are_defects():
     someone = person("u", {"rhr": np.full(28, 60.0)})
     assert outcome(made(someone, level_graph("hrv"), (1.0,)), someone) == "undefined"

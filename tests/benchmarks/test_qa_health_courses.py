@@ -26,7 +26,7 @@ from wearjax.daily_metrics import INDEX
 def cycle(phase: int, *, size: float = 2.0, n: int = 556, quiet: float = 0.2):
     """VO2max is high for four weeks, then HRV low for four weeks, over and over; phases are fortnights."""
     place = ((n - 1 - np.arange(n)) // 14 + phase) % 4
-    a, b = noise(5, n), noise(6, n)
+    a, b = noise(5, n), noise(7, n)
     vo2 = 42 + quiet * a + np.where(place >= 2, size * quiet, 0)
     hrv = 50 + quiet * b - np.where(place < 2, size * quiet, 0)
     return someone({"vo2_max": vo2, "hrv": hrv}, end=END + 28)
@@ -50,6 +50,43 @@ def test_a_month_is_asked_only_where_the_past_announced_it():
     assert not [each for each in asked(prognostic_prediction, changed) if each.metrics == ("vo2_max", "hrv")]
     short = someone({"vo2_max": values[-140:, 3], "hrv": values[-140:, 2]}, end=END + 28)
     assert not asked(prognostic_prediction, short)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code", "gate"),
+    [
+        (1.0, 1.0, 1, "G2d"),  # between slightly and clearly
+        (0.85, 0.65, 0, ""),
+        (1.3, 0.33, 0, "G2d"),  # one half hardly follows
+        (0.0, 0.0, 6, ""),
+        (0.42, 0.0, 6, "G2d"),  # one half hardly the same
+        (0.0, 1.4, 9, ""),
+        (0.0, 1.22, 9, "G2d"),  # hardly an event
+        (0.7, 2.5, 9, "G2d"),  # the other half hardly at rest
+        (0.0, 1.05, None, ""),
+    ],
+)
+def test_months_near_a_limit(first, second, code, gate):
+    """Halves that differ from the latest fortnight by so many spreads, and their month in between."""
+    latest, spread = np.zeros((1, 14)), np.ones((1, 1))
+    after = np.concatenate([np.full(14, first), np.full(14, second)])[None]
+    found = OPS["next_month"](latest, after, spread, bad=-1)[0]
+    assert found[0] == code if code is not None else np.isnan(found[0])
+    if code is None:
+        return
+    nodes = {"change": found[None, 1:]}
+    nodes |= {
+        name: column[None, None]
+        for name, column in zip(
+            ("first", "second", "alone"), OPS["next_halves"](latest, after, spread)[0], strict=True
+        )
+    }
+    near = [
+        margin.node
+        for margin in prognostic_prediction._margins(code)
+        if np.any(np.abs(nodes[margin.node][..., None] - np.array(margin.boundaries)) < margin.width - 1e-9)
+    ]
+    assert bool(near) == (gate == "G2d"), near
 
 
 @pytest.mark.parametrize("varied", list(itertools.product([1, 3], repeat=3)))
@@ -124,7 +161,7 @@ def test_a_lever_without_room_is_not_recommended():
 # --- 15 differential_reasoning
 
 
-def stretch(signs, *, size: float = 2.6, seed: int = 40):
+def stretch(signs, *, size: float = 2.6, seed: int = 69):
     """Six unusual days in the middle of an even month."""
     series = {}
     for i, (key, sign) in enumerate(zip(differential_reasoning.SIGNALS, signs, strict=True)):
@@ -142,6 +179,17 @@ def test_explanations(code):
     candidate = the_one(differential_reasoning, who)
     assert candidate.gold.key == (code,)
     assert outcome(differential_reasoning, who, candidate) == ""
+
+
+@pytest.mark.parametrize(("height", "gate"), [(1.1, "G2d"), (-1.1, "G2d"), (1.9, "")])
+def test_a_signal_that_hardly_moved(height, gate):
+    series = stretch(differential_reasoning.SIGNATURES[1])
+    series["deep_percentage"][12:18] = MIDDLE["deep_percentage"][0] + MIDDLE["deep_percentage"][1] * height
+    who = someone(series)
+    candidate = the_one(differential_reasoning, who)
+    moved = evaluate(candidate.graph, reads.read(candidate.graph, who, END), node="moved")[0]
+    assert (np.abs(np.abs(moved) - 1).min() < differential_reasoning.MOVED_MARGIN) == (gate == "G2d")
+    assert outcome(differential_reasoning, who, candidate) == gate
 
 
 def test_a_gap_of_the_sensor():

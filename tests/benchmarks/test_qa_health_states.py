@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 import numpy as np
 import pytest
 from made_daily import END
 from made_health import MIDDLE, NORMAL, asked, at, noise, outcome, someone, the_one
 
 from wearjax import biomarkers
-from wearjax.benchmarks.wearableqa import relations
+from wearjax.benchmarks.wearableqa import cohort, relations
+from wearjax.benchmarks.wearableqa.primitives import OPS
 from wearjax.benchmarks.wearableqa.questions import (
     cross_signal_prediction,
     fitness_prediction,
@@ -47,7 +51,7 @@ def test_flags_are_undefined_near_every_limit(key):
 def test_table_is_complete_and_unreviewed():
     assert len(biomarkers.MARKERS) == 17
     assert biomarkers.unreviewed() == tuple(biomarkers.BY_KEY)
-    assert set(relations.unverified()) == set(relations.RELATIONS)
+    assert not any(relation.verified for relation in relations.RELATIONS.values())
     assert set(risk_assessment._BLOOD) <= set(biomarkers.DOMAINS)
 
 
@@ -137,6 +141,51 @@ def test_phenotype_near_a_cut():
     assert outcome(multimodal_phenotype, someone(at(favour), blood=NORMAL)) == "G2d"
 
 
+def test_no_ten_phenotypes_without_opposites_hide_the_right_one():
+    """Why a false phenotype may differ in all axes: else at most five options of any ten could be right."""
+    cells = np.array(multimodal_phenotype.CELLS)
+    opposite = (cells[:, None] != cells).all(axis=-1) @ (1 << np.arange(len(cells)))
+    most = 0
+    for ten in itertools.combinations(range(len(cells)), 10):
+        chosen = sum(1 << i for i in ten)
+        most = max(most, sum(not int(opposite[i]) & chosen for i in ten))
+    assert most == 5
+
+
+def test_any_false_phenotype_of_the_other_state_is_drawn():
+    """Seen from the options, each of the nine that share a state is as likely the right one."""
+    key = (1.0, 1.0, 0.0)
+    who = someone(at({"rhr": 50}))
+    drawn = set()
+    for end in range(END, END + 100):
+        found = [option.key for option in multimodal_phenotype._distractors(key, who, end)]
+        drawn |= {each for each in found if each[2] == 1}
+        assert sum(each[2] == 1 for each in found) == 1
+        assert sum(sum(a != b for a, b in zip(each, key, strict=True)) == 1 for each in found) >= 4
+    assert len(drawn) == 9
+
+
+@pytest.mark.parametrize(("n", "fitness"), [(200, 0), (199, 2)])
+def test_phenotype_among_peers_where_there_are_enough(n, fitness):
+    """Fit for the whole cohort, but not among the many fitter people of the same sex and age."""
+    metrics = (*multimodal_phenotype.FITNESS, *multimodal_phenotype.RECOVERY)
+    alike = someone(at(dict.fromkeys(metrics, 130)), age=35.0, sex="female").record
+    others = someone(at(dict.fromkeys(metrics, 10)), age=65.0, sex="female").record
+    people = [dataclasses.replace(alike if i < n else others, user=f"p{i:03}") for i in range(n + 800)]
+    reference = cohort.of_records(people)
+    series = at(
+        dict.fromkeys(multimodal_phenotype.FITNESS, 80) | dict.fromkeys(multimodal_phenotype.RECOVERY, 131)
+    )
+    who = dataclasses.replace(someone(series, blood=NORMAL, age=38.0), cohort=reference)
+    candidate = the_one(multimodal_phenotype, who)
+    assert candidate.gold.key[0] == fitness
+    assert ("people of the same sex and age band" in candidate.stem) == (n == 200)
+    if n == 200:
+        points = reference.of_peers("rhr", age=38.0, sex="female")
+        assert f"p50 {points['p50']:.4g}" in candidate.stem
+        assert candidate.stem.count(" p10 ") == len(metrics)
+
+
 # --- 11 fitness_prediction
 
 FLAGGED = {**NORMAL, "hdl": 30, "triglycerides": 300, "glucose": 150}
@@ -168,6 +217,15 @@ def test_pattern_against_the_votes_is_not_asked():
     assert not asked(fitness_prediction, someone(fit, blood=FLAGGED, bmi=33))
     near = at({"rhr": 70, "steps": 85, "sleep_duration": 60, "avg_stress_level": 60})
     assert outcome(fitness_prediction, someone(near, blood=NORMAL)) == "G2d"
+
+
+@pytest.mark.parametrize(
+    ("bmi", "age", "gate"),
+    [(24.4, 37, ""), (24.6, 37, "G2d"), (24.4, 39, "G2d"), (29.4, 58, ""), (22, 41, "G2d")],
+)
+def test_pattern_near_the_limits_of_a_vote(bmi, age, gate):
+    fit = at({"rhr": 85, "steps": 85, "sleep_duration": 60, "avg_stress_level": 60})
+    assert outcome(fitness_prediction, someone(fit, blood=NORMAL, bmi=bmi, age=age)) == gate
 
 
 # --- 12 cross_signal_prediction
@@ -220,6 +278,32 @@ def test_hidden_month_near_a_band():
             if each.metrics == ("hrv",) and abs(abs(change) - 1.3) < 0.039:
                 gone.add(outcome(cross_signal_prediction, who, each))
     assert gone == {"G2d"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code", "near"),
+    [
+        (1.05, 0.28, 0, {"second"}),
+        (0.6, 0.6, 0, set()),
+        (0.84, 0.84, 1, {"change"}),
+        (0.86, 0.86, 1, set()),
+        (0.0, 0.35, 6, {"second", "change"}),
+        (0.0, 0.82, 7, {"second"}),
+        (0.22, 1.4, 7, {"first"}),
+        (0.1, 1.4, 7, set()),
+    ],
+)
+def test_hidden_halves_near_a_limit(first, second, code, near):
+    halves = np.concatenate([np.full(14, first), np.full(14, second)])[None]
+    found = OPS["month_change"](halves, np.zeros((1, 1)), np.ones((1, 1)))[0]
+    assert found[0] == code
+    nodes = dict(zip(("change", "first", "second"), found[1:], strict=True))
+    close = {
+        margin.node
+        for margin in cross_signal_prediction._margins(code)
+        if np.abs(nodes[margin.node] - np.array(margin.boundaries)).min() < margin.width - 1e-9
+    }
+    assert close == near
 
 
 def test_partners_of_a_hidden_metric_are_hidden_with_it():

@@ -149,7 +149,8 @@ def test_runs_are_counted_alone_and_together():
         ((2, 2, 0.4, 0.6, 0.5, -0.5), (3, 0)),  # two in a row
         ((2, 2, 1, 1, 1, 0), (-1, 0)),
         ((2, 2, 1, np.nan, 0, 0), (3, 1)),
-        ((2, 2, 0, np.nan, 0, 1), (-1, 1)),
+        ((2, 2, 0, np.nan, 0, 1), (1, 1)),  # two measured days in a row
+        ((2, 2, 0, np.nan, 1, 0), (-1, 1)),
         ((0, 0, 0, 0, 2, 2), (-1, 0)),
     ],
 )

@@ -185,10 +185,20 @@ def test_recoveries_with_gaps_rivals_or_days_on_the_line_leave_at_the_margin():
     rival[18:21] = 2.7
     on_line[8] = 0.53
     lesser = recovery(3)
-    lesser[18:21] = 2.0
+    lesser[18:21] = 1.8  # smaller even than what is left of the other without a day of it
     for window, gate in ((gap, "G2d"), (rival, "G2d"), (on_line, "G2d"), (lesser, "")):
         someone = planted(window)
         assert outcome(recovery_time.TYPE, only(recovery_time.TYPE, someone), someone) == gate
+
+
+def test_a_deleted_day_may_move_the_recovery_by_one_class():
+    short, ragged = recovery(3), recovery(3)
+    ragged[11] = 1.0  # two calm days, and then not: without one of them the answer is two classes on
+    for window, gate in ((short, ""), (ragged, "G2b")):
+        someone = planted(window)
+        candidate = only(recovery_time.TYPE, someone)
+        assert candidate.gold.text == "Back after 3 days"
+        assert outcome(recovery_time.TYPE, candidate, someone) == gate
 
 
 # level_shift

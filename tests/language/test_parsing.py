@@ -130,6 +130,9 @@ def test_probability(text, value):
         ("Answer: none of these", None),
         ("thus \\boxed{E}", "E"),
         ("thus **F**, not\n**a trend**", "F"),
+        ("\\boxed{B} then **D**", "D"),  # the last of both
+        ("**D**, no: \\boxed{B}", "B"),
+        ("so **\\boxed{B}**", "B"),
         ("(G)", "G"),
         ("h", "H"),
         ("I would say that it is G", None),

@@ -72,9 +72,17 @@ def test_accuracy_is_as_scripted_and_all_is_kept(data, tmp_path):
         found.responses,
     )
     assert "58.3 % of 12 questions" in found.summary()
+    assert repr(found) == "QAResults(toy · row · cot: 58.3 % of 12)"
     assert found.to_dataframe()["right"].iloc[0] == 7
-    with pytest.raises(StoreError, match="already holds results; pass --force"):
-        run(data, knows(data, 7), tmp_path / "run")
+    before = (tmp_path / "run" / "results.json").read_bytes()
+    stub, again = run(data, knows(data, 0), tmp_path / "run")
+    assert (stub.bodies, again.summary()) == ([], found.summary()), "finished results are read"
+    assert (tmp_path / "run" / "results.json").read_bytes() == before
+    stub, again = run(data, knows(data, 0), tmp_path / "run", with_baselines=("random",))
+    assert (stub.bodies, list(again.baselines), again.overall.right) == ([], ["random"], 7)
+    for changed, told in (({"form": "csv"}, "another format"), ({"max_items": 3}, "another max_items")):
+        with pytest.raises(ConfigError, match=rf"{told} \(.*force"):
+            run(data, knows(data, 7), tmp_path / "run", **changed)
     stub, found = run(data, knows(data, 0), tmp_path / "run", force=True)
     assert (stub.bodies, found.overall.right) == ([], 7)  # the answers are still those that were given
 

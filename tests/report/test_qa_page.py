@@ -33,7 +33,7 @@ def write(folder, *, right, **changed):
         baselines=baseline,
         draws=20,
     )
-    found.write(folder)
+    found.save(folder)
     return found
 
 

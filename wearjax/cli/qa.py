@@ -49,6 +49,7 @@ def build(
     """
     from wearjax.benchmarks.wearableqa import build as builds
     from wearjax.benchmarks.wearableqa import origin
+    from wearjax.benchmarks.wearableqa.dataset import AUDIT
 
     if (path is None) == (synthetic is None):
         raise ConfigError("expected either a path or --synthetic N")
@@ -59,9 +60,10 @@ def build(
     else:
         source = origin.synthetic(synthetic or 0, days=500 if days is None else days, seed=seed)
     options = builds.Options(types=types, items=items, seed=seed, balanced=not unbalanced)
+    unaudited = None if force or (out / AUDIT).exists() else builds.finished(source, out, options)
     with _Bars() as bars:
         try:
-            made = builds.build(
+            made = unaudited or builds.build(
                 source, out, options, jobs=jobs, force=force, reading=bars.reading, progress=bars.judging
             )
         except KeyboardInterrupt:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from wearjax.cli.output import Bar, Force, PathArgument, console, only_page_missing
+from wearjax.cli import options
+from wearjax.cli.output import Bar, Force, PathArgument, console, going_on, show
 from wearjax.errors import ConfigError
 from wearjax.language.answers import EndpointError
 from wearjax.language.question_prompt import Form, Mode, Removed
@@ -50,7 +51,7 @@ def evaluate(
     out: Path,
     llm_url: str | None = None,
     llm_model: str | None = None,
-    llm_key_env: str | None = None,
+    llm_key_env: options.KeyVariable = None,
     llm_concurrency: int = 4,
     llm_max_tokens: int = 8192,
     llm_timeout: float = 300.0,
@@ -61,14 +62,14 @@ def evaluate(
     remove: Removed = "nothing",
     types: tuple[str, ...] = (),
     max_items: int | None = None,
-    baselines: tuple[Baseline, ...] = ("random", "majority"),
+    baselines: tuple[Baseline, ...] | None = None,
     bootstrap: int = 1000,
     seed: int = 42,
     force: Force = False,
 ) -> None:
-    """Ask a language model WearableQA questions and score its answers.
+    """Ask a language model WearableQA questions and score its answers; or score --baselines alone.
 
-    Interrupted, the same command goes on where it stopped.
+    Interrupted, the same command goes on where it stopped; finished, it shows the scores again.
 
     Args:
         data: folder of questions that `wearjax qa build` made.
@@ -76,7 +77,6 @@ def evaluate(
         llm_url: OpenAI-compatible endpoint, up to and without /chat/completions; records are sent there, with dates
             and profile, without user ids.
         llm_model: name of the model there.
-        llm_key_env: environment variable that holds the endpoint's key.
         llm_concurrency: questions at once.
         llm_max_tokens: longest answer.
         llm_timeout: longest silence in seconds.
@@ -87,39 +87,38 @@ def evaluate(
         remove: days before the window, all daily metrics, or all data, to see whether they were needed.
         types: question types (default: all).
         max_items: ask so many only.
-        baselines: answers without a language model beside it; solver needs no model and should be right always.
+        baselines: answers without a language model, beside it (default: random majority) or, without an endpoint,
+            alone, the first as if it were the model; solver computes them and should be right always.
         bootstrap: resamples of the users for intervals of differences.
         seed: of the resamples and of random letters.
     """
     from wearjax.benchmarks.wearableqa import evaluate as qa
-    from wearjax.benchmarks.wearableqa import results
     from wearjax.language.endpoint import Endpoint
     from wearjax.language.questions_run import Agent
     from wearjax.report import qa_page
 
+    asked: dict[str, Any] = {
+        "output_dir": out, "types": types, "max_items": max_items, "bootstrap": bootstrap, "seed": seed, "force": force,
+    }  # fmt: skip
     if not llm_url or not llm_model:
-        raise ConfigError("qa evaluate: needs --llm-url (http://HOST:PORT/v1) and --llm-model")
-    if results.is_run(out) and results.read(out).finished and only_page_missing(out, force=force):
-        console.print(f"Report: {qa_page.write(out).resolve()}", soft_wrap=True)
-        return
+        if llm_url or llm_model or not baselines:
+            raise ConfigError(
+                "qa evaluate: needs --llm-url (http://HOST:PORT/v1) and --llm-model, or --baselines alone"
+            )
+        return show(qa.evaluate_baselines(data, baselines, **asked).summary(), lambda: qa_page.write(out))
     endpoint = Endpoint(
         llm_url, llm_model, api_key_env=llm_key_env, max_tokens=llm_max_tokens, timeout_s=llm_timeout,
         retries=llm_retries, concurrency=llm_concurrency,
     )  # fmt: skip
-    try:
-        with Bar("Asking") as progress:
-            found = qa.evaluate(
-                data, endpoint, output_dir=out, form=format, mode=mode, removed=remove, types=types,
-                max_items=max_items, with_baselines=baselines, agent=Agent(offer_tool=offer_tool), bootstrap=bootstrap,
-                seed=seed, force=force, progress=progress,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        console.print(f"Answers are kept in {out}: the same command asks only the rest", soft_wrap=True)
-        raise
+    with going_on(out), Bar("Asking") as progress:
+        found = qa.evaluate(
+            data, endpoint, form=format, mode=mode, removed=remove,
+            with_baselines=qa.CHEAP if baselines is None else baselines, agent=Agent(offer_tool=offer_tool),
+            progress=progress, **asked,
+        )  # fmt: skip
     if found.overall.failed == found.overall.n:
         raise EndpointError(f"{llm_url}: no question got a reply, the first for: {found.first_failure}")
-    console.print(found.summary(), soft_wrap=True, highlight=False)
-    console.print(f"Report: {qa_page.write(out).resolve()}", soft_wrap=True)
+    return show(found.summary(), lambda: qa_page.write(out))
 
 
 def compare(runs: Positional[tuple[Path, ...]], *, out: Path, force: Force = False) -> None:
@@ -134,10 +133,9 @@ def compare(runs: Positional[tuple[Path, ...]], *, out: Path, force: Force = Fal
     from wearjax.report import qa_page
 
     file = out / "comparison.json"
-    if file.exists() and not force:
-        raise ConfigError(f"{file} exists; pass --force to replace it")
     found = comparison.compare([results.read(run) for run in runs])
+    if file.exists() and not force and not result_files.holds(file, found.content()):
+        raise ConfigError(f"{file} compares other runs, or other results of them; pass --force to replace it")
     out.mkdir(parents=True, exist_ok=True)
     result_files.write_json(file, found.content())
-    console.print(found.summary(), soft_wrap=True, highlight=False)
-    console.print(f"Report: {qa_page.write(runs, out).resolve()}", soft_wrap=True)
+    show(found.summary(), lambda: qa_page.write(runs, out))

@@ -100,8 +100,8 @@ def probability(reply: str) -> float | None:
 def letter(reply: str, letters: str = "ABCDEFGHIJ") -> str | None:
     """The letter of an option (WearableQA, reading of answers): `Answer: C`, `(C)`, `c.`, `C) some text`.
 
-    Bold or boxed text counts only where it is a single letter, and so does a whole reply. Two letters, or one
-    that is not among `letters`, are no answer.
+    Bold or boxed text counts only where it is a single letter, the last of the reply whichever of the two it is, and
+    so does a whole reply. Two letters, or one that is not among `letters`, are no answer.
     """
     text = answer(reply) if has_marker(reply) else _single_letter(reply)
     if not text:
@@ -116,10 +116,10 @@ def letter(reply: str, letters: str = "ABCDEFGHIJ") -> str | None:
 
 
 def _single_letter(reply: str) -> str | None:
-    for pattern in (_BOXED, _BOLD):
-        single = [text for text in map(_bare, pattern.findall(reply)) if re.fullmatch("[A-Za-z]", text)]
-        if single:
-            return single[-1]
+    found = sorted((m.start(1), _bare(m[1])) for pattern in (_BOXED, _BOLD) for m in pattern.finditer(reply))
+    single = [text for _, text in found if re.fullmatch("[A-Za-z]", text)]
+    if single:
+        return single[-1]
     whole = _bare(reply)
     return whole if re.fullmatch("[A-Za-z]", whole) else None
 

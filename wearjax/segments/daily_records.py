@@ -9,6 +9,7 @@ carries its name is always whole.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import datetime as dt
 import functools
@@ -153,7 +154,7 @@ class RecordStore(Records):
             ) from None
         dates = rows["date"].cast(pa.int32()).to_numpy().astype(np.int64)
         try:
-            return DailyRecord(user, dates, values, Demographics(**known["demographics"]), blood)
+            return DailyRecord(user, dates, values, _profile(known["demographics"]), blood)
         except SourceError as error:
             raise StoreError(f"{self.path / TABLE}: {error}") from None
 
@@ -245,7 +246,7 @@ def _write_table(
     schema = _schema()
     held: list[pa.Table] = []
     group, first, came = 0, 0, 0
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    with _table_writer(file, schema, path / TABLE) as write:
         for record in records:
             if record.user in people:
                 raise StoreError(f"{path}: user {record.user!r} came twice")
@@ -260,13 +261,32 @@ def _write_table(
             else:
                 tally.skip("person", "no day with a measured metric")
             if first >= ROWS_PER_GROUP:
-                writer.write_table(pa.concat_tables(held), row_group_size=first)
+                write(held, first)
                 held, group, first = [], group + 1, 0
             if progress:
                 progress(came, max(total, came))
         if held:
-            writer.write_table(pa.concat_tables(held), row_group_size=first)
+            write(held, first)
     return people, digests
+
+
+@contextlib.contextmanager
+def _table_writer(
+    file: Path, schema: pa.Schema, named: Path
+) -> Iterator[Callable[[list[pa.Table], int], None]]:
+    """Writes a row group a call. Raises StoreError naming the finished table where the disk does not take it."""
+
+    def write(held: list[pa.Table], rows: int) -> None:
+        with writing.told(named):
+            writer.write_table(pa.concat_tables(held), row_group_size=rows)
+
+    with writing.told(named):
+        writer = pq.ParquetWriter(file, schema, compression="zstd")
+    try:
+        yield write
+    finally:
+        with writing.told(named):
+            writer.close()
 
 
 def _schema() -> pa.Schema:
@@ -297,10 +317,11 @@ def _person(record: DailyRecord, group: int, first: int) -> dict[str, Any]:
 
 
 def _blood(stored: Mapping[str, Any]) -> BloodValue:
-    if isinstance(stored["value"], bool) or not isinstance(stored["value"], int | float):
+    value = stored["value"]
+    if type(value) not in (int, float) or value != value or not isinstance(stored["unit"], str):
         raise TypeError("value")
     date = stored["date"]
-    return BloodValue(stored["value"], stored["unit"], None if date is None else dt.date.fromisoformat(date))
+    return BloodValue(value, stored["unit"], None if date is None else dt.date.fromisoformat(date))
 
 
 def _digest(record: DailyRecord) -> bytes:
@@ -326,7 +347,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json_text.loads(file.read_text(encoding="utf-8"))
         version, digest = meta["format"], meta["metrics"]
-        int(meta["people"]), str(meta["digest"])
+        if not _is_place(meta["people"]) or not isinstance(meta["digest"], str):
+            raise TypeError("people is a count, digest a text")
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{path}: not a store of daily records (no {FILE})") from None
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -336,6 +358,19 @@ def _read_meta(path: Path) -> dict[str, Any]:
     if digest != daily_metrics.digest():
         raise StoreError(f"{file}: written with another table of metrics; import the records again")
     return meta
+
+
+def _profile(stored: Mapping[str, Any]) -> Demographics:
+    """Raises TypeError on a value of another kind. NaN, which is read as missing, is None."""
+    for name, value in stored.items():
+        kinds = (int, float) if name in ("age", "bmi") else (str,)
+        if value is not None and type(value) not in kinds:
+            raise TypeError(f"{name} is {value!r:.40}")
+    return Demographics(**{name: value for name, value in stored.items() if value == value})
+
+
+def _is_place(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
 
 
 def _open_table(file: Path) -> pq.ParquetFile:
@@ -350,8 +385,11 @@ def _read_people(path: Path, meta: Mapping[str, Any]) -> dict[str, dict[str, Any
     try:
         people = json_text.loads(file.read_text(encoding="utf-8"))
         for known in people.values():
-            Demographics(**known["demographics"])
-            int(known["days"]), int(known["group"]), int(known["first"]), dict(known["blood"])
+            _profile(known["demographics"])
+            if not isinstance(known["blood"], dict):
+                raise TypeError("blood is no object")
+            if not all(_is_place(known[name]) for name in ("days", "group", "first")):
+                raise ValueError("days, group and first are whole numbers from 0 on")
     except FileNotFoundError:
         raise StoreError(f"{file}: the list of people is missing") from None
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:

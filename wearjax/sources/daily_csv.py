@@ -7,9 +7,11 @@ bmi_band) and optional `blood.csv` (user, marker, value, unit, date). Dates are 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -192,7 +194,8 @@ def _people(file: Path | None) -> dict[str, Demographics]:
         for row in batch.to_pylist():
             if row[user] in found:
                 raise SourceError(f"{file}: user {row[user]!r} has two rows")
-            known = {c: row[c] or None for c in words} | {c: row[c] for c in numbers}
+            known: dict[str, Any] = {c: row[c] or None for c in words}
+            known |= {c: _finite(row[c], c, file) for c in numbers}
             known["sex"] = sex_of(known.get("sex"))
             found[row[user]] = Demographics(**known)
     return found
@@ -207,14 +210,22 @@ def _blood(file: Path | None) -> dict[str, dict[str, BloodValue]]:
     found: dict[str, dict[str, BloodValue]] = {}
     for batch in csv_table.batches(file, text=text, numbers=("value",)):
         for row in batch.to_pylist():
-            if row["value"] is None:
+            number = _finite(row["value"], "value", file)
+            if number is None:
                 continue
-            value = BloodValue(row["value"], row["unit"], _date(row["date"], file) if dated else None)
+            value = BloodValue(number, row["unit"], _date(row["date"], file) if dated else None)
             panel = found.setdefault(row[user], {})
             before = panel.get(row["marker"])
             if before is None or (before.date or dt.date.min) <= (value.date or dt.date.min):
                 panel[row["marker"]] = value
     return found
+
+
+def _finite(number: float | None, column: str, file: Path) -> float | None:
+    """None for a cell that is blank or says NaN."""
+    if number is not None and math.isinf(number):
+        raise SourceError(f"{file}: column {column!r} holds {number:g}, which is no measurement")
+    return None if number is None or math.isnan(number) else number
 
 
 def _date(text: str | None, file: Path) -> dt.date | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,6 +179,7 @@ def _demographics(known: dict[str, str]) -> Demographics:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None

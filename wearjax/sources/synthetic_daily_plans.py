@@ -45,7 +45,7 @@ SPELLS: dict[str, dict[str, float]] = {
     "gap": {},
 }  # fmt: skip
 # Shares: the more a kind looks like another one, the more of it.
-_SPELL_SHARES = (0.08, 0.12, 0.11, 0.15, 0.14, 0.15, 0.08, 0.06, 0.11)
+_SPELL_SHARES = (0.07, 0.19, 0.08, 0.12, 0.10, 0.19, 0.09, 0.07, 0.09)
 SIGNATURE = ("rhr", "hrv", "sleep_duration", "deep_percentage", "steps", "avg_stress_level")
 GAP_METRICS = ("rhr", "hrv", "sleep_duration", "deep_percentage", "avg_stress_level")
 
@@ -246,7 +246,7 @@ def _spells(rng: np.random.Generator, days: int) -> tuple[Spell, ...]:
     while at + 8 < days:
         length = int(rng.integers(4, 8))
         kind = str(rng.choice(list(SPELLS), p=_SPELL_SHARES))
-        found.append(Spell(kind, at, length, float(rng.uniform(2.0, 3.2)), int(rng.integers(1, 5))))
+        found.append(Spell(kind, at, length, float(rng.uniform(2.8, 4.0)), int(rng.integers(1, 5))))
         at += length + 12 + int(rng.exponential(max(every - 18, 1)))
     return tuple(found)
 

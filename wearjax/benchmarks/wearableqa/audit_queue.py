@@ -7,13 +7,13 @@ written there stays there, whatever else is audited later.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wearjax import writing
 from wearjax.benchmarks.wearableqa import dataset as datasets
 from wearjax.benchmarks.wearableqa.candidate import Person
 from wearjax.benchmarks.wearableqa.dataset import Dataset
@@ -59,9 +59,8 @@ def add(
                 "decision": None,
                 "note": "",
             }
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_text("".join(line(row) for row in rows.values()), encoding="utf-8")
-    temporary.replace(file)
+    with writing.file(file) as partial:
+        partial.write_text("".join(line(row) for row in rows.values()), encoding="utf-8")
     return list(rows.values())
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from wearjax import writing
 from wearjax.benchmarks.wearableqa import dataset as datasets
 from wearjax.benchmarks.wearableqa import registry
 from wearjax.benchmarks.wearableqa.candidate import QuestionType
@@ -80,8 +80,8 @@ def run(
     for name, reasons in more.items():
         faults.setdefault(name, []).extend(reasons)
     found += again + audit_shortcuts.run(built.items, known, seed=seed)
-    write(built, found)
     audit_queue.add(built, faults, sampled=sampled, seed=seed)
+    write(built, found)  # last: with it the audit counts as done
     return found
 
 
@@ -98,9 +98,8 @@ def write(built: Dataset, found: Sequence[Finding]) -> None:
         "findings": [asdict(each) for each in found],
     }
     file = built.path / datasets.AUDIT
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(file)
+    with writing.file(file) as partial:
+        partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def to_text(found: Sequence[Finding]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from wearjax import biomarkers
+from wearjax import biomarkers, writing
 from wearjax.benchmarks.wearableqa import (
     assemble,
     cohort,
@@ -137,6 +137,19 @@ def build(
     return Dataset(folder)
 
 
+def finished(origin: Origin, out: str | os.PathLike, options: Options) -> Dataset | None:
+    """The questions in a folder if a build of this request has finished there; None for any other folder."""
+    try:
+        made = Dataset(out)
+    except StoreError:
+        return None
+    request = _request(origin, options, registry.chosen(options.types or None))
+    if made.meta.get("request") != json.loads(json.dumps(request)):
+        return None
+    shutil.rmtree(made.path / PARTS, ignore_errors=True)  # killed when all was done but this
+    return made
+
+
 def yields_of(built: Dataset) -> Yield:
     """The table of gates of a finished build."""
     rows = {
@@ -238,7 +251,6 @@ def _prepare(folder: Path, request: Mapping[str, Any], *, force: bool) -> None:
         return
     if folder.exists() and any(entry.name != PARTS for entry in folder.iterdir()):
         raise StoreError(f"{folder} is not empty, and holds no build")
-    file.parent.mkdir(parents=True, exist_ok=True)
     _write(file, wanted)
 
 
@@ -277,6 +289,5 @@ def _settled(
 
 
 def _write(file: Path, text: str) -> None:
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(file)
+    with writing.file(file) as partial:
+        partial.write_text(text, encoding="utf-8")

@@ -125,7 +125,8 @@ class Candidate:
         resample: how bootstraps disturb the record: `days` of the window with replacement, each half within itself;
             moving `blocks` of four days, in order; `jitter` drops a tenth of the days; `baseline` draws the days before
             the window that set a threshold line (for counts, which any dropped day would change); `none`.
-        tolerance: how far each number of the key may move when a day is deleted.
+        tolerance: how far each number of the key may move when a day of the window is deleted; with a longer or shorter
+            baseline it may not move at all.
         relation: id of the literature relation it rests on.
         tag: whether the metrics are tied by definition.
         rho: strength of the relation asked about.
@@ -151,6 +152,17 @@ class Candidate:
     rho: float | None = None
 
 
+EXACT = 1e-9  # share by which numbers may differ and be the same answer
+
+
+def same_answer(option: Option, candidate: Candidate, key: Key) -> bool:
+    """The checker of types whose options state the computed answer itself."""
+    del candidate
+    return len(option.key) == len(key) and all(
+        abs(a - b) <= EXACT * max(abs(b), 1.0) for a, b in zip(option.key, key, strict=True)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class QuestionType:
     """One of the sixteen types.
@@ -172,9 +184,9 @@ class QuestionType:
     signal: Literal["single", "cross"]
     grounding: Literal["population", "literature"]
     scope: Literal["window", "history"]
-    coupling: bool
     propose: Callable[[Person, int], Iterable[Candidate]]
-    holds: Callable[[Option, Candidate, Key], bool]
     phrase: Callable[[Key], str]
+    holds: Callable[[Option, Candidate, Key], bool] = same_answer
+    coupling: bool = False
     numeric: bool = False
     looked: Callable[[Person, int], int] | None = None

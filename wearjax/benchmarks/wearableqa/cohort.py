@@ -1,8 +1,8 @@
 """Where a value stands among the people of the reference cohort.
 
 WearableQA shows percentiles of five metrics in a larger cohort. That they are percentiles of 28-day means, that every
-person counts alike, and that a comparison stays within sex and age band where it has 200 people there, is this
-project's.
+person counts alike, and that people are compared within sex and age band (by questions that ask for it) where 200 are
+there, is this project's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 
 from wearjax.benchmarks.wearableqa import windows
 from wearjax.daily_metrics import INDEX, METRICS, N_METRICS
@@ -47,67 +47,33 @@ class CohortReference:
     values: Mapping[str, Float64[np.ndarray, " window"]] = field(default_factory=dict, repr=False)
     age: Float64[np.ndarray, " person"] = field(default_factory=lambda: np.empty(0), repr=False)
     sex: tuple[str, ...] = field(default=(), repr=False)
-    _tables: dict[Any, tuple[np.ndarray, np.ndarray] | None] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    _peers: dict[Any, Mapping[str, float]] = field(default_factory=dict, init=False, repr=False)
 
-    def statistic(self, metric: str, name: str) -> float:
-        """A percentile by name, e.g. `p25`; NaN where nobody has the metric. Raises ConfigError on another name."""
+    def statistic(self, metric: str, name: str, *, age: float | None = None, sex: str | None = None) -> float:
+        """A percentile by name, e.g. `p25`, among the peers of an age and sex where there are enough, else among all.
+
+        NaN where nobody has the metric. Raises ConfigError on another name.
+        """
         if name not in STATISTICS:
             raise ConfigError(f"cohort statistic {name!r}: known are {', '.join(STATISTICS)}")
-        return self.percentiles.get(metric, {}).get(name, np.nan)
+        points = self.of_peers(metric, age=age, sex=sex) or self.percentiles.get(metric, {})
+        return points.get(name, np.nan)
 
-    def percentile_of(
-        self, metric: str, value: float, *, age: float | None = None, sex: str | None = None
-    ) -> float:
-        """Share of the cohort below a window mean, 0 to 100; NaN where nobody has the metric.
-
-        Compared with people of the same sex and age band if 200 of them have the metric; if not, with those of the same
-        sex, then of the same age band, then with all.
-
-        Raises:
-            ConfigError: no daily metric of this name.
-        """
-        if metric not in INDEX:
-            raise ConfigError(f"{metric!r}: no daily metric of this name")
-        table = self._table(metric, age, sex)
-        if table is None or not np.isfinite(value):
-            return float("nan")
-        values, share = table
-        below, through = np.searchsorted(values, value, "left"), np.searchsorted(values, value, "right")
-        if through > below:  # equal to some of them: the middle of their share
-            return 100 * float(share[below:through].mean())
-        if below in (0, len(values)):
-            return 0.0 if below == 0 else 100.0
-        return 100 * float(np.interp(value, values[below - 1 : below + 1], share[below - 1 : below + 1]))
-
-    def peers(self, metric: str, *, age: float | None = None, sex: str | None = None) -> tuple[str, ...]:
-        """Which people `percentile_of` compares with."""
-        chosen = self._chosen(metric, age, sex)
-        return tuple(user for user, there in zip(self.users, chosen, strict=True) if there)
-
-    def _table(self, metric: str, age: float | None, sex: str | None) -> tuple[np.ndarray, np.ndarray] | None:
-        if metric not in self.values:
-            return None
-        key = (metric, _band(age), _sex(sex))
-        if key not in self._tables:
-            kept = self._chosen(metric, age, sex)[self.person[metric]]
-            self._tables[key] = _distribution(self.values[metric][kept], self.person[metric][kept])
-        return self._tables[key]
-
-    def _chosen(self, metric: str, age: float | None, sex: str | None) -> Bool[np.ndarray, " person"]:
-        there = np.zeros(len(self.users), bool)
-        if metric not in self.values:
-            return there
-        there[self.person[metric]] = True
-        wanted_band, wanted_sex = _band(age), _sex(sex)
-        same_sex = there & (np.array(self.sex) == wanted_sex) if wanted_sex else np.zeros_like(there)
-        bands = np.array([-1 if (band := _band(a)) is None else band for a in self.age], np.int64)
-        same_band = there & (bands == wanted_band) if wanted_band is not None else np.zeros_like(there)
-        for peers in (same_sex & same_band, same_sex, same_band):
-            if peers.sum() >= LEAST_PEERS:
-                return peers
-        return there
+    def of_peers(self, metric: str, *, age: float | None, sex: str | None) -> Mapping[str, float]:
+        """Percentiles among people of the same sex and age band; none unless 200 of them have the metric."""
+        band, wanted = _band(age), _sex(sex)
+        if band is None or not wanted or metric not in self.values:
+            return {}
+        key = (metric, band, wanted)
+        if key not in self._peers:
+            alike = np.array(
+                [_band(a) == band and s == wanted for a, s in zip(self.age, self.sex, strict=True)]
+            )
+            kept = alike[self.person[metric]]
+            whose = self.person[metric][kept]
+            enough = len(np.unique(whose)) >= LEAST_PEERS
+            self._peers[key] = _points(self.values[metric][kept], whose) if enough else {}
+        return self._peers[key]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `from_json` is the inverse."""
@@ -205,20 +171,18 @@ def _made(
     age: np.ndarray,
     sex: tuple[str, ...],
 ) -> CohortReference:
-    percentiles = {}
-    for metric in values:
-        ordered, share = _distribution(values[metric], person[metric])
-        found = {name: float(np.interp(at, share, ordered)) for name, at in STATISTICS.items()}
-        percentiles[metric] = found | {"min": float(ordered[0]), "max": float(ordered[-1])}
+    percentiles = {metric: _points(values[metric], person[metric]) for metric in values}
     return CohortReference(percentiles, users, person, values, age, sex)
 
 
-def _distribution(values: np.ndarray, person: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ascending values and the share of the cohort below each, half of its own included; a person's windows share 1."""
+def _points(values: np.ndarray, person: np.ndarray) -> Mapping[str, float]:
+    """Percentiles of window means; the windows of a person together count 1."""
     weight = 1.0 / np.bincount(person)[person]
     order = np.argsort(values, kind="stable")
-    weight = weight[order] / weight.sum()
-    return values[order], np.cumsum(weight) - weight / 2
+    ordered, weight = values[order], weight[order] / weight.sum()
+    share = np.cumsum(weight) - weight / 2  # of the cohort below each, half of its own included
+    found = {name: float(np.interp(at, share, ordered)) for name, at in STATISTICS.items()}
+    return found | {"min": float(ordered[0]), "max": float(ordered[-1])}
 
 
 def _band(age: float | None) -> int | None:

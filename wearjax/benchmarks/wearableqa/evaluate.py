@@ -11,12 +11,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from wearjax.benchmarks import earlier
 from wearjax.benchmarks.wearableqa import analysis, asking, baselines, registry, results
 from wearjax.benchmarks.wearableqa.dataset import Dataset
 from wearjax.benchmarks.wearableqa.item import Item
 from wearjax.benchmarks.wearableqa.results import QAResults
 from wearjax.benchmarks.wearableqa.seeds import seed_of
-from wearjax.errors import ConfigError, StoreError
+from wearjax.errors import ConfigError
 from wearjax.language import question_prompt, questions_run
 from wearjax.language.endpoint import Client, Endpoint
 from wearjax.language.question_prompt import Form, Mode, Removed
@@ -25,6 +26,17 @@ from wearjax.language.questions_run import Agent, Completer
 Progress = Callable[[int, int], None]
 ANSWERS, RESPONSES = "answers.jsonl", "responses.jsonl"
 CHEAP = ("random", "majority")  # baselines that need neither records nor a fit
+_BASIS = (
+    "model",
+    "parameters",
+    "format",
+    "mode",
+    "removed",
+    "prompts",
+    "agent",
+    "dataset",
+)  # of every answer
+_DECIDING = (*_BASIS, "types", "max_items")  # what is asked, and how
 
 
 def evaluate(
@@ -45,7 +57,8 @@ def evaluate(
     force: bool = False,
     progress: Progress | None = None,
 ) -> QAResults:
-    """Accuracy of a model on the questions; interrupted, the same call goes on where it stopped.
+    """Accuracy of a model on the questions; interrupted, the same call goes on where it stopped; finished, it
+    reads the results.
 
     `responses.jsonl` (and, of an endpoint, every call in `answers.jsonl`) is written while the run goes on, then
     `scores.parquet` and `results.json`. Questions that got no reply count as wrong and are asked again by the same
@@ -60,22 +73,22 @@ def evaluate(
         max_items: ask this many only, chosen by a hash of their ids.
         with_baselines: names of `baselines`.
         agent: of the agentic modes.
-        force: replace finished results (answers of the model are kept and reused).
+        force: replace what is finished of another run (answers of the model are kept and reused).
 
     Raises:
-        ConfigError: an unknown format, mode, type or baseline, no question left, or an endpoint that cannot be called.
-        StoreError: finished results are there, or the questions cannot be read.
+        ConfigError: an unknown format, mode, type or baseline, no question left, an endpoint that cannot be called, or
+            finished results of another run; the message names what differs. StoreError: the questions cannot be read.
         EndpointError: ten questions in a row got no reply.
     """
     question_prompt.check(form, mode, removed)
     found = data if isinstance(data, Dataset) else Dataset(data)
     folder = Path(output_dir)
-    if not force and results.is_run(folder) and results.read(folder).finished:
-        raise StoreError(f"{folder} already holds results; pass --force (force=True) to replace them")
     items = chosen(found.items, types, max_items)
     options = agent or Agent()
     config = _config(found, model, name, form, mode, removed, options, bootstrap, seed)
     config["types"], config["max_items"] = sorted(types), max_items
+    if not force and (before := _finished(folder, config, with_baselines)) is not None:
+        return before
     by_id = {item.id: item for item in items}
     basis = _basis(config)
 
@@ -113,8 +126,25 @@ def evaluate(
         draws=bootstrap,
         seed=seed,
     )
-    done.write(folder)
+    done.save(folder)
     return done
+
+
+def _finished(folder: Path, config: dict[str, Any], with_baselines: Sequence[str]) -> QAResults | None:
+    """The results of the same run, None where there are none or their scores are to be made in another way.
+
+    Raises:
+        ConfigError: finished results of another run or another benchmark. StoreError: results that cannot be read.
+    """
+    earlier.check_kind(folder, "benchmark", results.BENCHMARK)
+    if not results.is_run(folder):
+        return None
+    before = results.read(folder)
+    if not before.finished:
+        return None
+    earlier.refuse_other(folder, before.config, config, _DECIDING)
+    same = all(before.config.get(name) == config[name] for name in ("bootstrap", "seed"))
+    return before if same and set(before.baselines) == set(with_baselines) else None
 
 
 def baseline_answers(
@@ -130,30 +160,36 @@ def baseline_answers(
     return out
 
 
-def evaluate_baseline(
+def evaluate_baselines(
     data: Dataset | str | os.PathLike,
-    name: str,
+    names: Sequence[str],
     *,
     output_dir: str | os.PathLike | None = None,
     types: Sequence[str] = (),
     max_items: int | None = None,
     bootstrap: int = analysis.DRAWS,
     seed: int = 42,
+    force: bool = False,
 ) -> QAResults:
-    """Accuracy of a baseline, in the form of a model's results. Raises as `evaluate`."""
+    """Accuracy of baselines alone: the first one's as a model's, the others beside it. Raises as `evaluate`."""
     found = data if isinstance(data, Dataset) else Dataset(data)
     items = chosen(found.items, types, max_items)
-    letters = baselines.letters(name, items, found.person, seed=seed)
+    answers = baseline_answers(found, items, names, seed=seed)
+    if not answers:
+        raise ConfigError("baselines: none named, or only the majority, which needs two users")
+    first = next(iter(answers))
     config = _of_data(found) | {
-        "model": name, "format": "none", "mode": "baseline", "removed": "nothing", "bootstrap": bootstrap,
+        "model": first, "format": "none", "mode": "baseline", "removed": "nothing", "bootstrap": bootstrap,
         "seed": seed, "types": sorted(types), "max_items": max_items,
     }  # fmt: skip
-    answers = [analysis.answer(item, letter) for item, letter in zip(items, letters, strict=True)]
+    if output_dir is not None and not force:
+        _finished(Path(output_dir), config, ())
     done = results.of_answers(
-        answers, config=config, counts={"questions": len(items)}, draws=bootstrap, seed=seed
-    )
+        answers.pop(first), config=config, counts={"questions": len(items)}, baselines=answers, draws=bootstrap,
+        seed=seed,
+    )  # fmt: skip
     if output_dir is not None:
-        done.write(output_dir)
+        done.save(output_dir)
     return done
 
 
@@ -218,8 +254,7 @@ def _of_data(data: Dataset) -> dict[str, Any]:
 
 def _basis(config: dict[str, Any]) -> str:
     """What decides every answer of a run alike."""
-    names = ("model", "parameters", "format", "mode", "removed", "prompts", "agent", "dataset")
-    return json.dumps({name: config.get(name) for name in names}, sort_keys=True, default=str)
+    return json.dumps({name: config.get(name) for name in _BASIS}, sort_keys=True, default=str)
 
 
 def _key(basis: str, item: Item) -> str:

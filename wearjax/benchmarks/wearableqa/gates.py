@@ -209,12 +209,13 @@ def _fragile(
     for (i, each), how, answers in zip(some, disturbed, found, strict=True):
         rows = np.broadcast_to(answers, (len(how.kind), answers.shape[1]))
         resampled = rows[how.of_kind("resample")]
+        equal = reads.same(rows, each.gold.key)
         close = reads.same(rows, each.gold.key, within=each.tolerance)
         if len(resampled) and chosen(question_type, each, resampled).sum() < AGREEING:
             gone[i] = "G2a"
         elif not close[how.of_kind("deletion")].all():
             gone[i] = "G2b"
-        elif not close[how.of_kind("baseline") | how.of_kind("as_is")].all():
+        elif not equal[how.of_kind("baseline") | how.of_kind("as_is")].all():
             gone[i] = "G2c"
     return gone
 

@@ -36,15 +36,16 @@ class Leaf:
     """What is read of a person or of the cohort.
 
     Attributes:
-        kind: `series`, the days of a metric; `cohort`, a percentile of a metric in the reference cohort; `blood`, a
-            marker; `profile`, an entry of the demographics as a number.
+        kind: `series`, the days of a metric; `cohort`, a percentile of a metric in the reference cohort; `peers`, one
+            among people of the same sex and age band in it, if there are enough; `blood`, a marker; `profile`, an entry
+            of the demographics as a number.
         name: the metric, marker or entry.
         first, last: of a series, the closed range in days from the question's end date.
         group: which range that is; perturbations act on all leaves of a group alike.
-        statistic: of a cohort leaf, e.g. `p25`.
+        statistic: of a leaf of cohort or peers, e.g. `p25`.
     """
 
-    kind: Literal["series", "cohort", "blood", "profile"]
+    kind: Literal["series", "cohort", "peers", "blood", "profile"]
     name: str
     first: int = 0
     last: int = 0

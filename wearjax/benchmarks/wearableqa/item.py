@@ -140,6 +140,7 @@ class Item:
     def from_json(cls, stored: Mapping[str, Any]) -> Item:
         """Raises ConfigError where it is no item, or its graph is not the one it was made with."""
         try:
+            _check_kinds(stored)
             registry.TYPES.get(stored["category"])  # its module brings the primitives of its graph
             graph = Graph.from_json(stored["graph"])
             if graph.digest() != stored["graph_digest"]:
@@ -157,7 +158,7 @@ class Item:
                 coupling=coupling_from_json(stored["coupling"]),
                 **{name: stored[name] for name in _PLAIN},
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise ConfigError(f"item: not readable ({type(error).__name__}: {error})") from None
 
 
@@ -165,6 +166,28 @@ _PLAIN = (
     "category", "reasoning_group", "signal", "grounding", "scope", "user_id", "tag", "rho", "relation",
     "relation_verified", "tolerance", "seed", "window_size", "representation",
 )  # fmt: skip
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(
+        ("id", "question", "answer", "category", "reasoning_group", "signal", "grounding", "scope", "user_id", "tag",
+         "representation"), (str,)),
+    "relation": (str, type(None)),
+    "relation_verified": (bool, type(None)),
+    "rho": (int, float, type(None)),
+    "tolerance": (int, float),
+    "seed": (int,),
+    "window_size": (int,),
+}  # fmt: skip
+
+
+def _check_kinds(stored: Mapping[str, Any]) -> None:
+    for name, kinds in _KINDS.items():
+        if type(stored[name]) not in kinds:
+            raise TypeError(f"{name} is {stored[name]!r:.40}")
+    for name in ("choices", "metrics"):
+        if not all(isinstance(text, str) for text in stored[name]):
+            raise TypeError(f"{name} are not texts")
 
 
 def hidden_to_json(hidden: Hidden) -> dict[str, Any]:
@@ -175,10 +198,17 @@ def hidden_to_json(hidden: Hidden) -> dict[str, Any]:
 
 
 def hidden_from_json(stored: Mapping[str, Any]) -> Hidden:
+    """Raises TypeError where it is something else."""
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
     }
-    return Hidden(**values)
+    hidden = Hidden(**values)
+    metrics, flags = ((hidden.metrics, hidden.window_metrics), dataclasses.astuple(hidden)[2:])
+    if not all(isinstance(each, tuple) and all(isinstance(m, str) for m in each) for each in metrics):
+        raise TypeError("hidden metrics are not texts")
+    if not all(isinstance(flag, bool) for flag in flags):
+        raise TypeError("a hidden section is neither true nor false")
+    return hidden
 
 
 def coupling_from_json(stored: Any) -> Coupling | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wearjax import json_text
+from wearjax import json_text, writing
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Option
 from wearjax.benchmarks.wearableqa.graph import Graph
 from wearjax.benchmarks.wearableqa.item import coupling_from_json, hidden_from_json, hidden_to_json
@@ -22,13 +22,20 @@ from wearjax.errors import ConfigError, StoreError
 
 
 def write(file: Path, user: str, judged: Sequence[Judged]) -> None:
-    """Writes beside the target and renames, so that what carries the name is whole."""
+    """Writes beside the target and renames, so that what carries the name is whole. Raises StoreError.
+
+    `writing.file` would look through the folder for each of many thousand people.
+    """
     graphs: dict[str, Any] = {}
     content = {"user": user, "types": [_judged_to_json(each, graphs) for each in judged], "graphs": graphs}
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     packed = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), compresslevel=3, mtime=0)
-    temporary.write_bytes(packed)
-    temporary.replace(file)
+    with writing.told(file):
+        try:
+            temporary.write_bytes(packed)
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 class Reader:

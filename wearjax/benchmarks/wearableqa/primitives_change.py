@@ -185,18 +185,13 @@ def outcome(
     bad: float,
 ) -> tuple[Float64[np.ndarray, "..."], Float64[np.ndarray, "..."]]:
     """Class and change of `next_month`, with any leading axes."""
-    level = primitives.middle(latest)
-    whole, first, second = (
-        (primitives.middle(part) - level) / spread for part in (after, after[..., :STEP], after[..., STEP:])
-    )
+    whole, first, second = _changes(latest, after, spread)
     measured = (np.isfinite(part).sum(axis=-1) for part in (latest, after[..., :STEP], after[..., STEP:]))
     enough = functools.reduce(np.minimum, measured) >= LEAST_FORTNIGHT
     with np.errstate(invalid="ignore"):
-        turned = (np.abs(second - first) >= NEXT_TURN) & (
-            np.minimum(np.abs(first), np.abs(second)) < NEXT_REST
-        )
+        turned = (np.abs(second - first) >= NEXT_TURN) & (_rest(first, second) < NEXT_REST)
         agree = (np.sign(first) == np.sign(whole)) & (np.sign(second) == np.sign(whole)) & ~turned
-        agree &= np.minimum(np.abs(first), np.abs(second)) >= NEXT_HALF
+        agree &= _rest(first, second) >= NEXT_HALF
         steady = agree & (np.abs(whole) >= NEXT_BANDS[0])
         same = (np.abs(whole) <= NEXT_SAME) & (np.maximum(np.abs(first), np.abs(second)) <= NEXT_CALM)
         kinds: list[tuple[np.ndarray, Any]] = [
@@ -211,6 +206,38 @@ def outcome(
         for there, code in kinds:
             found = np.where(there & np.isnan(found), code, found)
     return np.where(enough, found, np.nan), whole
+
+
+def _changes(
+    latest: Float64[np.ndarray, "... day"],
+    after: Float64[np.ndarray, "... day"],
+    spread: Float64[np.ndarray, "..."],
+) -> tuple[Float64[np.ndarray, "..."], ...]:
+    """Of the month, of its first and of its second half."""
+    level = primitives.middle(latest)
+    parts = (after, after[..., :STEP], after[..., STEP:])
+    whole, first, second = ((primitives.middle(part) - level) / spread for part in parts)
+    return whole, first, second
+
+
+def _rest(first: Float64[np.ndarray, "..."], second: Float64[np.ndarray, "..."]) -> np.ndarray:
+    """The change of the half that changed less, without its sign."""
+    return np.minimum(np.abs(first), np.abs(second))
+
+
+@op("next_halves")
+def next_halves(before: Array, after: Array, spread: Number) -> Float64[np.ndarray, "variant 3"]:
+    """On what the classes of `next_month` turn besides the month's change.
+
+    Returns:
+        The change of the first and of the second half, in spreads. Then how clearly one half stands out alone: the
+        lesser of what the halves differ beyond the least and of what the calmer one stays within its limit, each as a
+        share of its band from one sign to the other. Zero or more: it does.
+    """
+    _, first, second = _changes(before[:, -STEP:], after, spread[:, 0])
+    apart = (np.abs(second - first) - NEXT_TURN) / (2 * NEXT_TURN)
+    calm = (NEXT_REST - _rest(first, second)) / (2 * NEXT_REST)
+    return np.stack([first, second, np.minimum(apart, calm)], axis=1)
 
 
 @op("month_pattern")

@@ -74,6 +74,8 @@ def days_to_return(
 ) -> Float64[np.ndarray, "variant 2"]:
     """Days from an event's end to the first of `consecutive` measured days within the usual level.
 
+    Days that were not measured are passed over: a day that lacks neither ends a recovery nor breaks it off.
+
     Args:
         event: as `event_largest` gives it; its second column is the last day.
 
@@ -82,20 +84,23 @@ def days_to_return(
         days (or to the series' end). NaN where there is no event.
     """
     n = z.shape[1]
-    with np.errstate(invalid="ignore"):
-        usual = np.abs(z) <= within
-    calm = usual.copy()
-    for k in range(1, consecutive):
-        calm[:, :-k] &= usual[:, k:]
-        calm[:, n - k :] = False
     end = event[:, 1:2]
     there = ~np.isnan(end[:, 0])
     last = np.where(there[:, None], end, 0.0)
-    day = np.arange(n)
-    calm &= day > last
+    day = np.argsort(np.isnan(z), axis=1, kind="stable")  # measured days in order, then the others
+    with np.errstate(invalid="ignore"):
+        usual = np.abs(np.take_along_axis(z, day, axis=1)) <= within
+    calm = usual & (day > last)
+    for k in range(1, consecutive):
+        calm[:, :-k] &= usual[:, k:]
+        calm[:, n - k :] = False
     back = calm.any(axis=1)
-    returned = np.where(back, calm.argmax(axis=1), n)
-    stretch = (day > last) & (day < np.where(back, returned + consecutive, n)[:, None])
+    place = calm.argmax(axis=1)
+    returned, confirmed = (
+        np.where(back, np.take_along_axis(day, at[:, None], axis=1)[:, 0], n)
+        for at in (place, np.minimum(place + consecutive - 1, n - 1))
+    )
+    stretch = (np.arange(n) > last) & (np.arange(n) <= confirmed[:, None])
     gone = (stretch & np.isnan(z)).sum(axis=1)
     days = np.where(back, returned - last[:, 0], NOT_RECOVERED)
     return np.where(there[:, None], np.stack([days, gone], axis=1), np.nan)

@@ -116,7 +116,8 @@ def unusual_stretch(*z: Array, sparse: Sequence[int] = ()) -> Float64[np.ndarray
 
     Returns:
         The sign of each signal, 0 where it has not moved, NaN where it was not measured. Then the first day of the
-        stretch from 0, its length, and the days of the longest run on which most signals were not measured.
+        stretch from 0 and its length; for each signal how far it moved, as a share of what counts as moved (the lesser
+        of both demands, with its sign); and the days of the longest run on which most signals were not measured.
     """
     n = max(len(each) for each in z)
     x = np.stack([np.broadcast_to(each, (n, each.shape[1])) for each in z], axis=1)
@@ -127,7 +128,7 @@ def unusual_stretch(*z: Array, sparse: Sequence[int] = ()) -> Float64[np.ndarray
         [zero, np.where(there, np.clip(x, -LARGEST_Z, LARGEST_Z), 0.0).cumsum(axis=-1)], axis=-1
     )
     count = np.concatenate([zero, there.cumsum(axis=-1)], axis=-1)
-    best, signs = np.full(n, -1.0), np.full((n, len(z)), np.nan)
+    best, signs, extent = np.full(n, -1.0), *np.full((2, n, len(z)), np.nan)
     place = np.full((n, 2), np.nan)
     needed = np.ones(len(z))
     for length in range(STRETCH[0], STRETCH[1] + 1):
@@ -140,12 +141,14 @@ def unusual_stretch(*z: Array, sparse: Sequence[int] = ()) -> Float64[np.ndarray
         first = unusual.argmax(axis=1)
         rows = np.arange(n)
         better = unusual[rows, first] > best
-        moved = (np.abs(mean) >= NOTABLE) & (strength >= STANDARD_ERRORS)
-        sign = np.where(known, np.where(moved, np.sign(mean), 0.0), np.nan)[rows, :, first]
+        moved = np.minimum(np.abs(mean) / NOTABLE, strength / STANDARD_ERRORS) * np.sign(mean)
+        moved = np.where(known, moved, np.nan)[rows, :, first]
+        sign = np.where(np.abs(moved) >= 1, np.sign(moved), moved * 0.0)
         signs = np.where(better[:, None], sign, signs)
+        extent = np.where(better[:, None], moved, extent)
         place = np.where(better[:, None], np.stack([first, np.full(n, length)], axis=1), place)
         best = np.where(better, unusual[rows, first], best)
-    return np.concatenate([signs, place, gap[:, None]], axis=1)
+    return np.concatenate([signs, place, extent, gap[:, None]], axis=1)
 
 
 def _gap(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from wearjax.benchmarks.wearableqa import windows
-from wearjax.benchmarks.wearableqa.candidate import Key, Person
-from wearjax.benchmarks.wearableqa.graph import Graph, Leaf, evaluate
+from wearjax.benchmarks.wearableqa.candidate import EXACT, Key, Person
+from wearjax.benchmarks.wearableqa.graph import Graph, Leaf, evaluate, evaluate_many
 from wearjax.daily_metrics import INDEX
 from wearjax.errors import ConfigError
 
 SEXES = {"female": 0.0, "f": 0.0, "male": 1.0, "m": 1.0}  # how the profile's sex reads as a number
-EXACT = 1e-9  # share by which numbers may differ and be the same answer
 
 
 def read(graph: Graph, person: Person, end: int) -> dict[str, Float64[np.ndarray, "1 n"]]:
@@ -40,6 +39,11 @@ def read(graph: Graph, person: Person, end: int) -> dict[str, Float64[np.ndarray
         else:
             out[name] = np.array([[single(leaf, person, end)]])
     return out
+
+
+def answers(programs: Sequence[Graph], person: Person, end: int) -> list[Float64[np.ndarray, "1 key"]]:
+    """What each of many graphs of one program gives for a person and an end date."""
+    return evaluate_many(programs, [read(each, person, end) for each in programs])
 
 
 def shown(leaf: Leaf, days: Float64[np.ndarray, " day"]) -> Float64[np.ndarray, " day"]:
@@ -86,6 +90,9 @@ def single(leaf: Leaf, person: Person, end: int) -> float:
     found: float | None
     if leaf.kind == "cohort":
         found = person.cohort.statistic(leaf.name, leaf.statistic)
+    elif leaf.kind == "peers":
+        who = person.record.demographics
+        found = person.cohort.statistic(leaf.name, leaf.statistic, age=who.age, sex=who.sex)
     elif leaf.kind == "blood":
         value = person.blood(end).get(leaf.name)
         found = None if value is None else value.value

@@ -73,8 +73,3 @@ def get(identifier: str) -> Relation:
 def of_daily_metrics() -> tuple[Relation, ...]:
     """Relations of which both sides are measured every day."""
     return tuple(r for r in _RELATIONS if r.a in daily_metrics.INDEX and r.b in daily_metrics.INDEX)
-
-
-def unverified() -> tuple[str, ...]:
-    """Ids of those that nobody has verified."""
-    return tuple(relation.id for relation in _RELATIONS if not relation.verified)

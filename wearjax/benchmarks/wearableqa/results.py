@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from wearjax import json_text
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.wearableqa import analysis
@@ -26,7 +24,7 @@ FILE, TABLE = "results.json", "scores.parquet"
 _ANSWER = tuple(field.name for field in dataclasses.fields(Answer))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QAResults:
     """What one run found.
 
@@ -50,6 +48,9 @@ class QAResults:
     positions: Positions
     gap: DefinitionalGap | None
     baselines: dict[str, list[Accuracy]]
+
+    def __repr__(self) -> str:
+        return f"QAResults({self.title}: {percent(self.overall.accuracy)} of {self.overall.n:,})"
 
     @property
     def overall(self) -> Accuracy:
@@ -112,10 +113,11 @@ class QAResults:
         return pd.DataFrame([dataclasses.asdict(score) for score in self.scores()])
 
     def to_csv(self, path: str | os.PathLike) -> None:
+        """Writes `to_dataframe` as CSV."""
         self.to_dataframe().to_csv(path, index=False)
 
     def to_json(self, path: str | os.PathLike) -> None:
-        """Config, counts, scores, and every response as it came."""
+        """Writes config, counts, scores, and every response as it came."""
         result_files.write_json(path, self.content())
 
     def scores(self) -> list[QAScore]:
@@ -139,12 +141,12 @@ class QAResults:
             "responses": [r.to_json() for r in self.responses],
         }
 
-    def write(self, folder: str | os.PathLike) -> None:
-        """`scores.parquet`, then `results.json`."""
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `scores.parquet`, then `results.json`."""
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            pq.write_table(result_files.score_table(self.scores(), QAScore), folder / TABLE)
+            result_files.write_table(folder / TABLE, result_files.score_table(self.scores(), QAScore))
             self.to_json(folder / FILE)
         except OSError as error:
             raise StoreError(f"{folder}: results cannot be written ({error})") from None

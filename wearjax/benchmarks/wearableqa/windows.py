@@ -24,7 +24,6 @@ BASELINES = (56, 84, 112)
 BASELINE_SHARE = 0.6  # of its days that must be valid
 END_STEP = 14  # days between the end dates tried
 MAX_ENDS = 12  # of a person
-MIN_APART = 28  # days between two questions of a type about a person
 DENSE_DAYS, SPARSE_DAYS, HALF_DAYS, PAIRED_DAYS = 20, 16, 8, 16
 
 Range = tuple[int, int]  # closed, in days from the end date

@@ -77,7 +77,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
 
 def _candidate(person: Person, end: int, relation: Relation) -> Iterator[Candidate]:
     made = graph(relation.a, relation.b)
-    key = health.key_of(health.traced(made, person, end), made)
+    key = health.answer(made, person, end)
     if key is None:
         return
     margins = tuple(Margin(f"{name} moved", (-MOVED, MOVED), MARGIN) for name in ("a", "b"))
@@ -114,8 +114,6 @@ TYPE = QuestionType(
     signal="cross",
     grounding="literature",
     scope="history",
-    coupling=False,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
 )

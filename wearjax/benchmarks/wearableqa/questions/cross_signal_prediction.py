@@ -1,4 +1,9 @@
-"""A metric is hidden in the window: what did it do, as the person's other signals show?"""
+"""A metric is hidden in the window: what did it do, as the person's other signals show?
+
+What places the month in a class keeps a tenth of its band's width from the band's ends: the change of the month and
+that of each half, from whichever limits the class has. A band without an end takes the width of the one below it. That
+the other signals predict the class, and how well, decides whether the question is asked, not its answer.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +19,25 @@ from wearjax.benchmarks.wearableqa.candidate import (
     Hidden,
     Key,
     Margin,
-    Option,
     Person,
     QuestionType,
 )
 from wearjax.benchmarks.wearableqa.graph import Graph, Leaf
-from wearjax.benchmarks.wearableqa.primitives_change import BANDS, ONE_HALF, SAME, month_change
+from wearjax.benchmarks.wearableqa.primitives_change import (
+    BANDS,
+    ONE_HALF,
+    SAME,
+    SAME_HALF,
+    STEADY_HALF,
+    month_change,
+)
 from wearjax.benchmarks.wearableqa.questions import health, options, usual, wording
 
 NAME = "cross_signal_prediction"
 LEAST_FIT = 0.3  # R² on days left out
-BAND_MARGIN, SAME_MARGIN, HALF_MARGIN = 0.04, 0.02, 0.05
+SIZE_MARGINS = (0.04, 0.05, 0.05)  # of a small, medium and large change
+SAME_MARGIN, SAME_HALF_MARGIN = 0.04, 0.08
+STEADY_MARGIN, ONE_HALF_MARGIN = 0.05, 0.055
 TARGETS = (
     "steps", "rhr", "hrv", "sleep_duration", "sleep_efficiency", "deep_percentage", "rem_percentage", "bed_time_std",
     "avg_stress_level",
@@ -42,7 +55,7 @@ CLASSES = (
     "At its usual level first, well below it in the second half",
     "Well above its usual level first, back in the second half",
 )
-OPTIONS = tuple(Option(text, (float(code),)) for code, text in enumerate(CLASSES))
+OPTIONS = options.numbered(CLASSES)
 _EDGES = tuple(sign * edge for edge in BANDS for sign in (-1.0, 1.0))
 
 
@@ -104,7 +117,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
         if np.isnan(change[0]):
             continue
         made = graph(metric)
-        key = health.key_of(health.traced(made, person, end), made)
+        key = health.answer(made, person, end)
         if key is None:
             continue
         yield Candidate(
@@ -124,11 +137,16 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
 
 def _margins(code: int) -> tuple[Margin, ...]:
     if code < 6:
-        return (Margin("change", _EDGES, BAND_MARGIN),)
+        halves = [Margin(half, (-STEADY_HALF, STEADY_HALF), STEADY_MARGIN) for half in ("first", "second")]
+        return (Margin("change", _EDGES, SIZE_MARGINS[code % 3]), *halves)
     if code == 6:
-        return (Margin("change", (-SAME, SAME), SAME_MARGIN),)
-    half = "first" if code == 9 else "second"
-    return (Margin(half, (-ONE_HALF, ONE_HALF), HALF_MARGIN),)
+        halves = [Margin(half, (-SAME_HALF, SAME_HALF), SAME_HALF_MARGIN) for half in ("first", "second")]
+        return (Margin("change", (-SAME, SAME), SAME_MARGIN), *halves)
+    moved, calm = ("first", "second") if code == 9 else ("second", "first")
+    return (
+        Margin(moved, (-ONE_HALF, ONE_HALF), ONE_HALF_MARGIN),
+        Margin(calm, (-STEADY_HALF, STEADY_HALF), STEADY_MARGIN),
+    )
 
 
 def _stem(metric: str, end: int) -> str:
@@ -148,8 +166,6 @@ TYPE = QuestionType(
     signal="cross",
     grounding="population",
     scope="history",
-    coupling=False,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
 )

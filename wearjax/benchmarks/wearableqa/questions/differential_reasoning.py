@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from wearjax.benchmarks.wearableqa import relations, windows
-from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Option, Person, QuestionType
+from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Margin, Person, QuestionType
 from wearjax.benchmarks.wearableqa.graph import Graph
 from wearjax.benchmarks.wearableqa.primitives_health import GAP_DAYS, NOTABLE, STANDARD_ERRORS, STRETCH
 from wearjax.benchmarks.wearableqa.questions import health, options, wording
@@ -21,6 +21,7 @@ EXERCISE = "exercise_hours"
 REQUIRED = ("rhr", "hrv", "sleep_duration", "steps")
 LEAST_SIGNALS = 7
 LEAST_SESSIONS = 8  # days
+MOVED_MARGIN = 0.2  # of what counts as moved: a tenth of the band from one sign to the other
 EXPLANATIONS = (
     "An episode that looks like acute illness",
     "A training load beyond the usual one",
@@ -45,8 +46,7 @@ SIGNATURES: dict[int, tuple[int, ...]] = {
     7: (-1, 1, 1, 0, 0, -1, -1, 0),
     9: (0, 0, 0, 0, 0, 0, 0, 0),
 }
-REVIEWED = False
-OPTIONS = tuple(Option(text, (float(code),)) for code, text in enumerate(EXPLANATIONS))
+OPTIONS = options.numbered(EXPLANATIONS)
 
 
 @functools.cache
@@ -63,6 +63,7 @@ def graph(signals: tuple[str, ...]) -> Graph:
         scaled.append(sketch.node(f"{signal} z", "robust_z", window, level, spread))
     sparse = [i for i, signal in enumerate(signals) if signal == EXERCISE]
     sketch.node("stretch", "unusual_stretch", *scaled, sparse=sparse)
+    sketch.node("moved", "select", "stretch", columns=list(range(len(signals) + 2, 2 * len(signals) + 2)))
     columns = [SIGNALS.index(signal) for signal in signals]
     sketch.node(
         "fit", "explanation", "stretch",
@@ -86,7 +87,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     if len(signals) < LEAST_SIGNALS or not set(REQUIRED) <= set(signals):
         return
     made = graph(signals)
-    key = health.key_of(health.traced(made, person, end), made)
+    key = health.answer(made, person, end)
     if key is None:
         return
     yield Candidate(
@@ -98,6 +99,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
         graph=made,
         gold=OPTIONS[int(key[0])],
         distractors=options.others(OPTIONS, OPTIONS[int(key[0])]),
+        margins=(Margin("moved", (-1.0, 1.0), MOVED_MARGIN),),
         resample="jitter",
         relation=relations.SIGNATURE_TABLE,
     )
@@ -120,8 +122,6 @@ TYPE = QuestionType(
     signal="cross",
     grounding="literature",
     scope="window",
-    coupling=False,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
 )

@@ -115,8 +115,6 @@ TYPE = QuestionType(
     signal="single",
     grounding="population",
     scope="history",
-    coupling=False,
     propose=propose,
-    holds=options.same_answer,
     phrase=phrase,
 )

@@ -1,4 +1,8 @@
-"""With the sensors' days hidden: which pattern of heart rate and activity do profile and blood panel suggest?"""
+"""With the sensors' days hidden: which pattern of heart rate and activity do profile and blood panel suggest?
+
+Age and BMI are exact, but the limits at which they vote are not: every quantity that is compared with a threshold keeps
+a tenth of its band's width from it (half a unit of BMI, two years), or one more year would turn the answer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from wearjax.benchmarks.wearableqa.candidate import (
     QuestionType,
 )
 from wearjax.benchmarks.wearableqa.graph import Graph, Leaf
-from wearjax.benchmarks.wearableqa.questions import health, wording
+from wearjax.benchmarks.wearableqa.questions import health, options, wording
 
 NAME = "fitness_prediction"
 CUTS = (33.0, 67.0)  # percentiles, 100 being the most favourable
@@ -24,6 +28,7 @@ MARGIN = 5.0
 SHORT_SLEEP, STRESSED = 25.0, 25.0  # percentiles below which an average heart and activity are set aside
 BMI = (25.0, 30.0)
 OLDER = (40.0, 60.0)
+BMI_MARGIN, AGE_MARGIN = 0.5, 2.0
 AGREEING = 2  # of three votes
 LIPIDS = ("hdl", "triglycerides")
 METABOLIC = ("glucose", "hba1c", "hs_crp")
@@ -56,7 +61,7 @@ _DIRECTIONS = [
     *([i, (rhr + steps > 2) - (rhr + steps < 2)] for i, (rhr, steps) in enumerate(_OF_THIRDS)),
     *([code, 0] for code in range(8, 12)),
 ]
-OPTIONS = tuple(Option(text, (float(code),)) for code, text in enumerate(CLASSES))
+OPTIONS = options.numbered(CLASSES)
 # Which relation a vote rests on, in order of preference.
 _RELATION = {"build": "steps_bmi", "lipids": "vo2_max_hdl", "metabolic": "rhr_hs_crp"}
 
@@ -125,6 +130,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     if key is None:
         return
     margins = [Margin(_favour(metric), CUTS, MARGIN) for metric in ("rhr", "steps")]
+    margins += [Margin("bmi", BMI, BMI_MARGIN), Margin("age", OLDER, AGE_MARGIN)]
     if values["rhr level"][0] == values["steps level"][0] == 1:
         margins += [Margin("sleep_duration percentile", (SHORT_SLEEP,), MARGIN)] if sleep else []
         margins += [Margin("avg_stress_level favour", (STRESSED,), MARGIN)] if stress else []
@@ -171,8 +177,6 @@ TYPE = QuestionType(
     signal="cross",
     grounding="literature",
     scope="window",
-    coupling=False,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
 )

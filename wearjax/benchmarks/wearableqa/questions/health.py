@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from wearjax import biomarkers
 from wearjax.benchmarks.wearableqa import reads, windows
-from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Option, Person
+from wearjax.benchmarks.wearableqa.candidate import Key, Person
 from wearjax.benchmarks.wearableqa.cohort import STATISTICS
 from wearjax.benchmarks.wearableqa.graph import Graph, Leaf, Node, trace
 from wearjax.benchmarks.wearableqa.questions import wording
@@ -57,12 +57,16 @@ class Sketch:
     def cohort(self, metric: str, statistic: str) -> str:
         return self.leaf(f"{metric} {statistic}", Leaf("cohort", metric, statistic=statistic))
 
+    def peers(self, metric: str, statistic: str) -> str:
+        return self.leaf(f"{metric} {statistic} of peers", Leaf("peers", metric, statistic=statistic))
+
     def mean(self, metric: str) -> str:
         return self.node(f"{metric} mean", "mean", self.window(metric))
 
-    def percentile(self, metric: str) -> str:
-        """Of the window's mean in the cohort, in the favourable direction: 100 is best."""
-        inputs = (self.mean(metric), *(self.cohort(metric, point) for point in _POINTS))
+    def percentile(self, metric: str, *, peers: bool = False) -> str:
+        """Of the window's mean in the cohort or among the peers in it, in the favourable direction: 100 is best."""
+        among = self.peers if peers else self.cohort
+        inputs = (self.mean(metric), *(among(metric, point) for point in _POINTS))
         percents = [100 * STATISTICS[point] for point in _POINTS]
         found = self.node(f"{metric} percentile", "percentile_of", *inputs, percents=percents)
         if BY_KEY[metric].better == "up":
@@ -116,16 +120,15 @@ def traced(graph: Graph, person: Person, end: int) -> dict[str, np.ndarray]:
     return {name: value[0] for name, value in trace(graph, reads.read(graph, person, end)).items()}
 
 
+def answer(graph: Graph, person: Person, end: int) -> Key | None:
+    """What a graph gives on the record as it is; None where it is undefined."""
+    return key_of(traced(graph, person, end), graph)
+
+
 def key_of(values: dict[str, np.ndarray], graph: Graph) -> Key | None:
     """The answer; None where it is undefined."""
     key = values[graph.output]
     return None if np.isnan(key).any() else tuple(key.tolist())
-
-
-def holds(option: Option, candidate: Candidate, key: Key) -> bool:
-    """The checker of types whose options state the computed answer itself."""
-    del candidate
-    return option.key == key
 
 
 def rng(person: Person, type_name: str, end: int) -> np.random.Generator:
@@ -140,8 +143,18 @@ def stem(*sentences: str) -> str:
 
 def cohort_points(person: Person, metric: str) -> str:
     """Percentiles of a metric that the cohort's section does not show."""
+    return _points(metric, person.cohort.percentiles.get(metric, {}))
+
+
+def peer_points(person: Person, metric: str) -> str | None:
+    """Percentiles of a metric among the person's peers, None where there are too few of them."""
+    who = person.record.demographics
+    points = person.cohort.of_peers(metric, age=who.age, sex=who.sex)
+    return _points(metric, points) if points else None
+
+
+def _points(metric: str, known: Mapping[str, float]) -> str:
     points = ", ".join(
-        f"{point} {wording.short(person.cohort.statistic(metric, point))}"
-        for point in ("p10", "p25", "p50", "p75", "p90")
+        f"{point} {wording.short(known.get(point, np.nan))}" for point in ("p10", "p25", "p50", "p75", "p90")
     )
     return f"{wording.metric(metric)} {points} {wording.unit(metric)}"

@@ -6,7 +6,6 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-from wearjax.benchmarks.wearableqa import graph as graphs
 from wearjax.benchmarks.wearableqa import primitives_shapes, reads
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Margin, Option, Person, QuestionType
 from wearjax.benchmarks.wearableqa.graph import Graph, Node
@@ -71,7 +70,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     """Every metric whose largest shift is large enough; how far it leads is for the margins."""
     known = usual.of(person, end)
     programs = [graph(metric) for metric in known.metrics]
-    found = graphs.evaluate_many(programs, [reads.read(each, person, end) for each in programs])
+    found = reads.answers(programs, person, end)
     for metric, program, (row,) in zip(known.metrics, programs, found, strict=True):
         key = tuple(row.tolist())
         if key in OPTIONS:  # not one that is undefined or too small
@@ -105,8 +104,6 @@ TYPE = QuestionType(
     signal="single",
     grounding="population",
     scope="window",
-    coupling=False,
     propose=propose,
-    holds=options.same_answer,
     phrase=phrase,
 )

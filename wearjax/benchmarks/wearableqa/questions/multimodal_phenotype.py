@@ -1,4 +1,8 @@
-"""Which phenotype do fitness, recovery with sleep, and blood markers make together?"""
+"""Which phenotype do fitness, recovery with sleep, and blood markers make together?
+
+Metrics are placed among people of the same sex and age band where the cohort has 200 of them with the metric, and the
+question then lists those percentiles; else among the whole cohort.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ def graph(
     """
     sketch = health.Sketch()
     for axis, metrics in (("fitness", fitness), ("recovery", recovery)):
-        sketch.node(axis, "average", *(sketch.percentile(metric) for metric in metrics))
+        sketch.node(axis, "average", *(sketch.percentile(metric, peers=True) for metric in metrics))
         sketch.node(f"{axis} level", "band", axis, edges=list(CUTS))
     flags = [flag for keys in markers for key in keys for flag in sketch.flags(key, sex)]
     sketch.node("metabolic", "any_far", *flags)
@@ -64,7 +68,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     if len(fitness) < LEAST_FITNESS or len(recovery) < LEAST_RECOVERY or not all(markers):
         return
     made = graph(fitness, recovery, markers, health.sex_of(person))
-    key = health.key_of(health.traced(made, person, end), made)
+    key = health.answer(made, person, end)
     if key is None:
         return
     yield Candidate(
@@ -83,7 +87,10 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
 def _distractors(key: Key, person: Person, end: int) -> tuple[Option, ...]:
     """All cells of the gold's blood state, four of which differ in one axis only, and one of the other state.
 
-    Only so does every option but one have four such neighbours: the gold is not the one amid the others.
+    Only so does every option but one have four such neighbours: the gold is not the one amid the others. The cell of
+    the other state is any of nine, and in four of them differs from the gold in all three axes. Were it one that shares
+    an axis, at most five of the ten options could be the gold, whichever ten cells are taken: a guess among those would
+    be right twice as often as chance, which the audits of options alone refuse.
     """
     order = health.rng(person, NAME, end).permutation(len(CELLS))
     cells = [CELLS[i] for i in order if CELLS[i] != key]
@@ -93,10 +100,20 @@ def _distractors(key: Key, person: Person, end: int) -> tuple[Option, ...]:
 
 
 def _stem(person: Person, fitness: tuple[str, ...], recovery: tuple[str, ...], end: int) -> str:
-    extra = [health.cohort_points(person, metric) for metric in (*fitness, *recovery) if metric not in CORE]
+    every = (*fitness, *recovery)
+    peers = {metric: points for metric in every if (points := health.peer_points(person, metric))}
+    extra = [
+        health.cohort_points(person, metric) for metric in every if metric not in CORE and metric not in peers
+    ]
+    told = [f"Percentiles of the cohort that are not listed: {'; '.join(extra)}."] if extra else []
+    if peers:
+        told.append(
+            "For these metrics compare with people of the same sex and age band instead, whose percentiles are: "
+            f"{'; '.join(peers.values())}."
+        )
     return health.stem(
         f"Place the means of {wording.window(end)} among the cohort's percentiles, 100 being the most favourable.",
-        *([f"Percentiles of the cohort that are not listed: {'; '.join(extra)}."] if extra else []),
+        *told,
         f"Fitness is the average over {wording.metrics(fitness)}, recovery and sleep the average over "
         f"{wording.metrics(recovery)}: below {CUTS[0]:g} low or poor, from {CUTS[1]:g} high or good.",
         "Metabolic markers are flagged when one of glucose, blood lipids or inflammation is far beyond its reference "
@@ -110,8 +127,6 @@ TYPE = QuestionType(
     signal="cross",
     grounding="population",
     scope="window",
-    coupling=False,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
 )

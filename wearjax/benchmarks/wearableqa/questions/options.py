@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Option
+from wearjax.benchmarks.wearableqa.candidate import Key, Option
 from wearjax.benchmarks.wearableqa.questions import wording
 
 DISTRACTORS = 9  # at least
 SPARE = 18  # where there are more, so that a balance over questions can choose
-_SAME = 1e-9
 
 
-def same_answer(option: Option, candidate: Candidate, key: Key) -> bool:
-    """The checker of types whose options state the computed answer itself."""
-    del candidate
-    return len(option.key) == len(key) and all(
-        abs(a - b) <= _SAME * max(abs(b), 1.0) for a, b in zip(option.key, key, strict=True)
-    )
+def numbered(texts: Iterable[str], *, start: int = 0) -> tuple[Option, ...]:
+    """Options of a fixed list, each claiming its number."""
+    return tuple(Option(text, (float(code),)) for code, text in enumerate(texts, start))
 
 
 def others(options: Sequence[Option], gold: Option) -> tuple[Option, ...]:

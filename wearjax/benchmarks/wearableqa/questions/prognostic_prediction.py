@@ -1,4 +1,14 @@
-"""What will a metric do in the 28 days after the record, judging by what followed in the person's own past?"""
+"""What will a metric do in the 28 days after the record, judging by what followed in the person's own past?
+
+One list of eleven classes: seven of direction and size, and four of a half that is worse or better alone. Seven classes
+of change or three of an event would not make the ten options that every question has, and options of two kinds in turn
+would leave both lists short of them.
+
+What places the month in a class keeps a tenth of its band's width from the band's ends: its change and that of each
+half, from whichever limits the class has (the month's change places no half that stands out alone). A band without an
+end takes the width of the one below it. How many earlier months agree decides whether the question is asked, not its
+answer.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +22,23 @@ from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Margin, Opti
 from wearjax.benchmarks.wearableqa.graph import Graph, Leaf
 from wearjax.benchmarks.wearableqa.primitives_change import (
     NEXT_BANDS,
+    NEXT_CALM,
     NEXT_EVENT,
+    NEXT_HALF,
     NEXT_REST,
     NEXT_SAME,
     RAISED,
     USUAL,
 )
-from wearjax.benchmarks.wearableqa.questions import health, wording
+from wearjax.benchmarks.wearableqa.questions import health, options, wording
 from wearjax.daily_metrics import BY_KEY, INDEX
 
 NAME = "prognostic_prediction"
 LEAST_CASES, LEAST_SHARE = 3, 0.8  # of earlier months in the same state, and of those with the same outcome
-STATE_MARGIN, CHANGE_MARGIN = 0.05, 0.05
+STATE_MARGIN, CHANGE_MARGIN, SAME_MARGIN = 0.1, 0.05, 0.08
+# Of a half: of a steady month, of an unchanged one, and of one that stands out alone.
+STEADY_MARGIN, CALM_MARGIN, EVENT_MARGIN = 0.06, 0.1, 0.04
+ALONE_MARGIN = 0.1  # of how clearly a half stands out
 STATES = ("low", "usual", "high")
 SIGNS = (
     "steps", "rhr", "hrv", "vo2_max", "sleep_duration", "sleep_efficiency", "deep_percentage", "rem_percentage",
@@ -45,8 +60,9 @@ CLASSES = (
 )
 BRIEF = (7, 10)
 UNCHANGED = 6  # the last class that the change of the whole month decides
-OPTIONS = tuple(Option(text, (float(code),)) for code, text in enumerate(CLASSES))
-_EDGES = tuple(sign * edge for edge in (NEXT_SAME, *NEXT_BANDS) for sign in (-1.0, 1.0))
+FIRST_ALONE = (7, 10)  # the others that the halves decide are of the second
+OPTIONS = options.numbered(CLASSES)
+_EDGES = tuple(sign * edge for edge in NEXT_BANDS for sign in (-1.0, 1.0))
 
 
 def bad(metric: str) -> int:
@@ -67,6 +83,9 @@ def graph(sign: str, target: str) -> Graph:
     sketch.node("distance", "select", "pattern", columns=[1, 2])
     sketch.node("outcome", "next_month", target, to_come, f"{target} spread", bad=bad(target))
     sketch.node("change", "select", "outcome", columns=[1])
+    sketch.node("halves", "next_halves", target, to_come, f"{target} spread")
+    for i, part in enumerate(("first", "second", "alone")):
+        sketch.node(part, "select", "halves", columns=[i])
     sketch.node(
         "expected",
         "announced",
@@ -123,12 +142,23 @@ def _candidate(person: Person, end: int, sign: str, target: str, code: int, patt
         graph=graph(sign, target),
         gold=OPTIONS[code],
         distractors=_distractors(code, person, end),
-        margins=(
-            Margin("distance", (-RAISED, RAISED), STATE_MARGIN),
-            *([Margin("change", _EDGES, CHANGE_MARGIN)] if code <= UNCHANGED else []),
-        ),
+        margins=(Margin("distance", (-RAISED, RAISED), STATE_MARGIN), *_margins(code)),
         resample="jitter",
     )
+
+
+def _margins(code: int) -> tuple[Margin, ...]:
+    alone = Margin("alone", (0.0,), ALONE_MARGIN)
+    if code > UNCHANGED:
+        half = "first" if code in FIRST_ALONE else "second"
+        return (Margin(half, (-NEXT_EVENT, NEXT_EVENT), EVENT_MARGIN), alone)
+    if code == UNCHANGED:
+        edge, width, least, close = NEXT_SAME, SAME_MARGIN, NEXT_CALM, CALM_MARGIN
+        limits: tuple[float, ...] = (-edge, edge)
+    else:
+        limits, width, least, close = _EDGES, CHANGE_MARGIN, NEXT_HALF, STEADY_MARGIN
+    halves = [Margin(half, (-least, least), close) for half in ("first", "second")]
+    return (Margin("change", limits, width), *halves, alone)
 
 
 def _distractors(code: int, person: Person, end: int) -> tuple[Option, ...]:
@@ -164,8 +194,6 @@ TYPE = QuestionType(
     signal="cross",
     grounding="population",
     scope="history",
-    coupling=False,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
 )

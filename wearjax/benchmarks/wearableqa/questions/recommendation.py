@@ -1,4 +1,10 @@
-"""Which habit promises most for a metric that is worse than the cohort's, since the metric tracks it in this person?"""
+"""Which habit promises most for a metric that is worse than the cohort's, since the metric tracks it in this person?
+
+An option's words carry its direction, always the favourable one of the habit: fewer steps or shorter nights would never
+be right, and an option that is never right gives itself away. For the same reason there is no false option of the right
+habit in the wrong direction. A habit of strong correlation but harmful sign is a false option in its favourable
+direction, at the delay where it is strongest: it scores nothing.
+"""
 
 from __future__ import annotations
 
@@ -216,7 +222,6 @@ TYPE = QuestionType(
     scope="history",
     coupling=True,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
     looked=looked,
 )

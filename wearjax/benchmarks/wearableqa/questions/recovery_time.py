@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wearjax.benchmarks.wearableqa import graph as graphs
 from wearjax.benchmarks.wearableqa import primitives_recovery, reads, windows  # noqa: F401  (adds after_event)
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Margin, Option, Person, QuestionType
 from wearjax.benchmarks.wearableqa.graph import Graph, Node
@@ -73,8 +72,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     """Every metric with a bad direction and a bad stretch in the window."""
     known = usual.of(person, end)
     programs = {metric: graph(metric) for metric in METRICS if metric in known.metrics}
-    values = [reads.read(each, person, end) for each in programs.values()]
-    found = graphs.evaluate_many(list(programs.values()), values)
+    found = reads.answers(list(programs.values()), person, end)
     for (metric, program), ((code,),) in zip(programs.items(), found, strict=True):
         if np.isfinite(code):
             gold = OPTIONS[int(code) - 1]
@@ -89,7 +87,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
                 distractors=options.others(OPTIONS, gold),
                 margins=_margins(metric),
                 resample="baseline",  # a day of the event or of its end that is left out would delay the answer
-                tolerance=2.0,  # which it may, when the day that ended the recovery is deleted
+                tolerance=1.0,  # by one class it may, when the day that ended the recovery is deleted
             )
 
 
@@ -121,8 +119,6 @@ TYPE = QuestionType(
     signal="single",
     grounding="population",
     scope="history",
-    coupling=False,
     propose=propose,
-    holds=options.same_answer,
     phrase=phrase,
 )

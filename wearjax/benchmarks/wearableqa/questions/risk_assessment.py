@@ -1,4 +1,8 @@
-"""Which domains do a blood panel, fitness and sleep mark together, and which not?"""
+"""Which domains do a blood panel, fitness and sleep mark together, and which not?
+
+Up to three domains may be active, and none may: that there is no raised risk has to be offered as a false answer, and
+what is never right would give itself away.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +86,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     if not any(markers):
         return
     made = graph(markers, metrics, health.sex_of(person))
-    key = health.key_of(health.traced(made, person, end), made)
+    key = health.answer(made, person, end)
     if key is None or sum(state != NOT_MEASURED for state in key) < LEAST_DOMAINS:
         return
     yield Candidate(
@@ -173,8 +177,6 @@ TYPE = QuestionType(
     signal="cross",
     grounding="literature",
     scope="window",
-    coupling=False,
     propose=propose,
-    holds=health.holds,
     phrase=phrase,
 )

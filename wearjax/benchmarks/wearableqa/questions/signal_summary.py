@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from wearjax.benchmarks.wearableqa import graph as graphs
 from wearjax.benchmarks.wearableqa import primitives, reads, windows
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Option, Person, QuestionType
 from wearjax.benchmarks.wearableqa.graph import Graph, Leaf, Node
-from wearjax.benchmarks.wearableqa.questions import amounts, options, wording
+from wearjax.benchmarks.wearableqa.questions import amounts, wording
 from wearjax.benchmarks.wearableqa.seeds import seed_of
 from wearjax.daily_metrics import BY_KEY, INDEX
 
@@ -99,8 +98,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     """One statistic of some metrics, and the rate of heart beats to steps."""
     rng = np.random.default_rng(seed_of(person.record.user, NAME, end, "options"))
     asked = list(_asked(person, end, rng))
-    values = [reads.read(each.graph, person, end) for each in asked]
-    golds = graphs.evaluate_many([each.graph for each in asked], values)
+    golds = reads.answers([each.graph for each in asked], person, end)
     for each, ((gold,),) in zip(asked, golds, strict=True):
         false = amounts.around(float(gold), each.lures, each.scale, rng)
         if false is not None:
@@ -192,9 +190,7 @@ TYPE = QuestionType(
     signal="single",
     grounding="population",
     scope="window",
-    coupling=False,
     propose=propose,
-    holds=options.same_answer,
     phrase=phrase,
     numeric=True,
 )

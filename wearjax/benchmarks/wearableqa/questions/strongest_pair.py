@@ -151,7 +151,6 @@ TYPE = QuestionType(
     scope="window",
     coupling=True,
     propose=propose,
-    holds=options.same_answer,
     phrase=phrase,
     looked=looked,
 )

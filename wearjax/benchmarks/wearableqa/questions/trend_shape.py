@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wearjax.benchmarks.wearableqa import graph as graphs
 from wearjax.benchmarks.wearableqa import primitives_shapes, reads
 from wearjax.benchmarks.wearableqa.candidate import Candidate, Key, Margin, Option, Person, QuestionType
 from wearjax.benchmarks.wearableqa.graph import Graph, Node
@@ -57,7 +56,7 @@ def propose(person: Person, end: int) -> Iterator[Candidate]:
     """Every metric whose best template is a shape at all."""
     known = usual.of(person, end)
     programs = [graph(metric) for metric in known.metrics]
-    found = graphs.evaluate_many(programs, [reads.read(each, person, end) for each in programs])
+    found = reads.answers(programs, person, end)
     for metric, program, ((code,),) in zip(known.metrics, programs, found, strict=True):
         if np.isfinite(code):
             gold = OPTIONS[int(code)]
@@ -91,8 +90,6 @@ TYPE = QuestionType(
     signal="single",
     grounding="population",
     scope="window",
-    coupling=False,
     propose=propose,
-    holds=options.same_answer,
     phrase=phrase,
 )
