@@ -26,6 +26,7 @@ from wearjax.day import Day
 from wearjax.days import clean
 
 SPLIT_FILE = "sharable_users_seed42_2026_xs.json"
+SPLIT_FILES = {"xs": SPLIT_FILE, "full": "sharable_users_seed42_2026.json"}
 
 
 def write_openmhc_root(
@@ -36,6 +37,7 @@ def write_openmhc_root(
     *,
     rows_per_shard: int = 4,
     values_type: str = "nested",
+    version: str = "xs",
 ) -> Path:
     """Writes the root and returns its path.
 
@@ -44,12 +46,14 @@ def write_openmhc_root(
         demographics: `{user: {"birth_year", "sex"}}` as `wearjax.days.labels` returns them.
         rows_per_shard: few, so that several shards arise.
         values_type: `nested`, `fixed` (fixed-size lists) or `flat` (one list a row).
+        version: `xs` or `full`, as the marker says it.
     """
     path = Path(path)
     n_users = sum(len(users) for users in splits.values())
-    _json(path / "dataset_version.json", {"version": "xs", "n_users": n_users, "daily_hf_rows": len(days)})
+    _json(path / "dataset_version.json", {"version": version, "n_users": n_users, "daily_hf_rows": len(days)})
     _json(
-        path / "splits" / SPLIT_FILE, {name: list(splits[name]) for name in ("train", "validation", "test")}
+        path / "splits" / SPLIT_FILES[version],
+        {name: list(splits[name]) for name in ("train", "validation", "test")},
     )
     demographics = demographics or {}
     years = {user: {"birth_year": known["birth_year"]} for user, known in demographics.items()}
@@ -77,9 +81,12 @@ def write_openmhc_root(
 
 
 def day_table(days: Sequence[Day], *, values_type: str = "nested") -> pa.Table:
-    """The Arrow rows of some days; the variance is that of the cleaned values."""
+    """The Arrow rows of some days; a variance that a day does not bring is that of its cleaned values."""
     stored = [np.nan_to_num(day.values, nan=0.0) for day in days]
-    variance = [clean.channel_variance(clean.zero_to_nan(values)) for values in stored]
+    variance = [
+        clean.channel_variance(clean.zero_to_nan(values)) if day.variance is None else day.variance
+        for day, values in zip(days, stored, strict=True)
+    ]
     float_list = pa.list_(pa.float32())
     return pa.table(
         {

@@ -12,6 +12,7 @@ from typing import Literal
 
 MINUTES_PER_DAY = 1440
 HOURS_PER_DAY = 24
+LARGEST = 1e12  # no device measures more; sums and squares of what is smaller stay within float32
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,35 @@ def test_a_range_does_not_depend_on_how_it_is_asked_for(n, cuts):
     np.testing.assert_array_equal(np.concatenate(backwards[::-1]), whole)
 
 
+@given(groups=st.lists(st.integers(0, 6), min_size=1, max_size=40), epoch=st.integers(0, 10**6))
+def test_items_of_a_group_stay_together(groups, epoch):
+    n, groups = len(groups), np.array(groups)
+    got = source.EpochOrder(n, seed=5, groups=groups).positions(epoch * n, (epoch + 1) * n)
+    assert sorted(got) == list(range(n))
+    assert len(list(itertools.groupby(groups[got]))) == len(set(groups))
+
+
+def test_groups_and_the_items_of_each_are_shuffled_anew():
+    groups = np.repeat(np.arange(10), 8)
+    order = source.EpochOrder(80, seed=5, groups=groups)
+    first, second = order.positions(0, 80), order.positions(80, 160)
+    assert groups[first].tolist() != groups[second].tolist()
+    assert not np.array_equal(np.argsort(groups[first], kind="stable"), np.arange(80))
+    within = [first[groups[first] == g] for g in range(10)]
+    assert any((np.diff(own) < 0).any() for own in within)
+    parts = [pickle.loads(pickle.dumps(order)).positions(a, b) for a, b in ((70, 83), (83, 160))]
+    np.testing.assert_array_equal(np.concatenate(parts), np.concatenate([first[70:], second]))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_batches_keep_groups_together_for_any_process_count(count):
+    groups = np.repeat(np.arange(5), 8)
+    options = {"n": 40, "batch_size": 8, "groups": groups, "process_count": count}
+    for step in range(5):
+        parts = [batches(process_index=p, **options)[step]["index"] for p in range(count)]
+        assert len(set(groups[np.concatenate(parts)])) == 1
+
+
 def test_epochs_and_seeds_differ():
     order = source.EpochOrder(50, seed=1)
     assert not np.array_equal(order.positions(0, 50), order.positions(50, 100))

@@ -33,6 +33,31 @@ def test_only_zeros_change_and_twice_is_once(seed, minutes):
     np.testing.assert_array_equal(clean.zero_to_nan(out), out)
 
 
+@hypothesis.given(seed=st.integers(0, 2**32 - 1))
+def test_the_zeros_of_a_day_come_back_except_those_of_heart_rate(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 2, (19, 400)).astype(np.float32)
+    values[rng.random(19) < 0.4] = 0
+    values[SLEEP[0], rng.integers(1, 400) :] = 0
+    out = clean.nan_to_zero(clean.zero_to_nan(values))
+    others = np.arange(19) != HEART_RATE
+    np.testing.assert_array_equal(out[others], values[others])
+    np.testing.assert_array_equal(out[HEART_RATE], clean.zero_to_nan(values)[HEART_RATE])
+
+
+def test_other_gaps_stay_missing():
+    day = zeros()
+    day[0, :10] = 3
+    day[list(SLEEP), :200] = 1
+    rows = [0, FLIGHTS, *SLEEP, *WORKOUTS]
+    day[rows, 700:] = np.nan
+    cleaned = clean.zero_to_nan(day)
+    np.testing.assert_array_equal(clean.nan_to_zero(cleaned)[rows], day[rows])
+    few = cleaned.copy()
+    few[SLEEP[0], 10:200] = 0  # zeros that were kept: the rule was not applied, a gap is a gap
+    np.testing.assert_array_equal(clean.nan_to_zero(few)[SLEEP[0]], few[SLEEP[0]])
+
+
 def test_every_zero_of_heart_rate_is_missing():
     values = zeros()
     values[HEART_RATE, 100:200] = 1.1
@@ -77,6 +102,11 @@ def test_variance_is_of_the_measured_values():
     assert np.isnan(variance[1])
     assert variance[2] == 0
     assert variance.dtype == np.float32
+
+
+def test_variance_of_values_beyond_measure_is_finite():
+    values = np.full((19, 2), 3e38, np.float32) * np.float32([1, -1])
+    assert np.isfinite(clean.channel_variance(values)).all()
 
 
 def test_wear_bound_is_kept():

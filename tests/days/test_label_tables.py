@@ -43,19 +43,28 @@ def store(tmp_path) -> DayStore:
     return DayStore(tmp_path / "store")
 
 
-def test_one_row_a_retained_day_and_cells_within_the_window(store):
+def test_one_row_a_retained_day_and_a_valid_label_holds_on_all_of_them(store):
     made = label_tables.write_task_labels(store, LABELS, tasks=MADE)
     rows = pq.read_table(made.path).to_pydict()
     assert list(rows) == ["user_id", "date", "n_valid_hours", "ill", "level", "size"]
     assert rows["user_id"] == ["a"] * 3 + ["b"] * 4
     assert rows["date"] == [date(o) for o in (0, 10, 40)] + [date(o) for o in (0, 1, 5, 20)]
     # a answers on day 20 of 40 (none within 5 days), with the size on day 10; b on day 0, with the size on day 20.
-    assert rows["ill"] == [-1] * 3 + [0, 0, 0, -1]
+    # One retained day within the window is enough; then the whole history is eligible, without a cap.
+    assert rows["ill"] == [-1] * 3 + [0] * 4
     assert rows["level"] == [0] * 3 + [-1] * 4
-    np.testing.assert_array_equal(rows["size"], [7.25, 7.25, np.nan, np.nan, np.nan, np.nan, 3.5])
+    np.testing.assert_array_equal(rows["size"], [7.25] * 3 + [3.5] * 4)
     assert made.labelled == {"ill": 1, "level": 1, "size": 2}
     assert made.unplaced == {"ill": 1, "level": 0, "size": 0}
     assert made.unknown == ("nobody",)
+
+
+def test_a_day_that_is_not_retained_makes_no_label_valid(store):
+    # b answers on day 2, which was worn too little; with a window of no day nothing else can carry the label.
+    task = {"mood": Task("mood", "Mood", "ordinal", BODY, ("low", "high"), validity_days=0)}
+    made = label_tables.write_task_labels(store, {"b": {"mood": Label(1.0, 0.1)}}, tasks=task)
+    assert pq.read_table(made.path)["mood"].to_pylist() == [-1] * 7
+    assert (made.labelled, made.unplaced) == ({"mood": 0}, {"mood": 1})
 
 
 def test_types_and_valid_hours(store):
@@ -77,7 +86,7 @@ def test_the_reader_finds_label_and_dates(store):
     assert lookup.tasks == ("ill", "level", "size")
     cohort = lookup.cohort("size", ["a", "b"])
     assert cohort.labels.tolist() == [7.25, 3.5]
-    assert cohort.dates == ((date(0), date(10)), (date(20),))
+    assert cohort.dates == (tuple(map(date, (0, 10, 40))), tuple(map(date, (0, 1, 5, 20))))
     assert lookup.first_value("level", "b") is None
 
 

@@ -168,6 +168,26 @@ def _evaluation(out: Path, whole: Path) -> None:
             assert plain(out / name) == plain(whole / name), f"results are there, {name} is not whole"
 
 
+def _jobs(out: Path, whole: Path) -> None:
+    """What a job's record says is done is whole; so is what carries the names of results."""
+    for record in out.rglob("job.json"):
+        for name in ("job.json", "cases.parquet", "variables.parquet", "examples.npz"):
+            file = record.with_name(name)
+            if (wanted := whole / file.relative_to(out)).exists():
+                assert plain(file) == plain(wanted), f"a job is recorded, {name} is not whole"
+    if (out / "results.json").exists():
+        for name in ("results.json", "scores.parquet"):
+            assert plain(out / name) == plain(whole / name), f"results are there, {name} is not whole"
+
+
+def _questions(out: Path, whole: Path) -> None:
+    """Each file of questions appears whole; a folder without `build.json` is no dataset."""
+    for name in ("store", "cohort.json", "items.jsonl", "build.json", "audit.json", "queue.jsonl"):
+        if (out / name).exists():
+            found, wanted = (contents(f) if f.is_dir() else plain(f) for f in (out / name, whole / name))
+            assert found == wanted, f"{name} is there and not whole"
+
+
 def _readable(out: Path) -> None:
     """Every JSON and Parquet file that is there can be read to its end."""
     import pyarrow.parquet as pq
@@ -184,18 +204,17 @@ def _readable(out: Path) -> None:
                 _ = [stored[name] for name in stored.files]
 
 
-UNFINISHED = (
-    "wearjax.benchmarks.openmhc.imputation_unfinished",
-    "wearjax.benchmarks.openmhc.forecasting_unfinished",
-)
+PARTS = ("wearjax.benchmarks.openmhc.parts",)
 JOBS = (
     Job("train", lambda at, out: ["pretrain", at / "config.py", "--data", at / "days", "--out", out], _run_folder),
     Job("import root", lambda at, out: ["data", "import", "openmhc", at / "root", "--out", out], _nothing_or_store),
     Job("import fitbit", lambda at, out: ["data", "import", "fitbit", at / "fitbit", "--out", out], _nothing_or_store),
     Job("synth", lambda at, out: ["data", "synth", "--participants", 4, "--days", 3, "--out", out], _nothing_or_store),
     Job("search", lambda at, out: ["search", at / "search.py", "--data", at / "days", "--out", out, "--trials", 2, "--units", 3], _search),
-    Job("imputation", lambda at, out: ["evaluate", "imputation", at / "days", "--out", out, "--methods", "mean", "linear", "--method", f"{at / 'own.py'}:Level", "--bootstrap", 20], _evaluation, UNFINISHED),
-    Job("forecasting", lambda at, out: ["evaluate", "forecasting", at / "days", "--out", out, "--method", f"{at / 'own.py'}:Level", "--bootstrap", 20], _evaluation, UNFINISHED),
+    Job("imputation", lambda at, out: ["evaluate", "imputation", at / "days", "--out", out, "--methods", "mean", "linear", "--method", f"{at / 'own.py'}:Level", "--bootstrap", 20], _evaluation, PARTS),
+    Job("forecasting", lambda at, out: ["evaluate", "forecasting", at / "days", "--out", out, "--method", f"{at / 'own.py'}:Level", "--bootstrap", 20], _evaluation, PARTS),
+    Job("vitalbench", lambda at, out: ["vitalbench", "train", at / "surgeries", "--out", out, "--models", "dlinear", "--horizons", 1, 3, "--size", "small", "--epochs", 3, "--batch-size", 32, "--bootstrap", 20], _jobs),
+    Job("qa build", lambda at, out: ["qa", "build", "--synthetic", 3, "--days", 150, "--seed", 5, "--types", "excursion_count", "risk_assessment", "--jobs", 1, "--out", out], _questions),
     Job("prediction", lambda at, out: ["evaluate", "prediction", at / "days", "--out", out, "--tasks", "age", "Diabetes", "--bootstrap", 20], _evaluation),
 )  # fmt: skip
 BY_NAME = {job.name: job for job in JOBS}
@@ -219,13 +238,15 @@ def _without(value: Any) -> Any:
 
 
 def contents(out: Path, *, left_out: Callable[[Path], bool] = lambda file: False) -> dict[str, Any]:
-    """Every file by its path; checkpoints by name alone, since they hold the clock."""
+    """Every file by its path; checkpoints, and what an evaluation keeps, by name alone, since they hold the clock."""
     found = {}
     for file in sorted(out.rglob("*")):
         relative = file.relative_to(out)
         if "checkpoints" in relative.parts:
             if len(relative.parts) >= 2 and relative.parts[-2] == "checkpoints":
                 found[str(relative)] = "checkpoint"
+        elif relative.parts[0] == "parts" and (out / "parts" / "key.json").exists():
+            found["parts"] = "parts"
         elif file.is_file() and relative.name not in (".search.lock", "study.journal"):
             found[str(relative)] = plain(file)
     return found
@@ -381,11 +402,16 @@ def preload() -> None:
     """Imports what the commands import; nothing here starts a backend or a thread that a fork would lose."""
     import jax  # noqa: F401
 
+    from wearjax import cli  # noqa: F401
     from wearjax.benchmarks.openmhc import forecasting, imputation, prediction  # noqa: F401
+    from wearjax.benchmarks.vitalbench import tracks  # noqa: F401
+    from wearjax.benchmarks.wearableqa import audits, build, registry  # noqa: F401
     from wearjax.convert import bundle  # noqa: F401
     from wearjax.predict.imputers import baselines  # noqa: F401
-    from wearjax.report import page  # noqa: F401
-    from wearjax.train import loop, search  # noqa: F401
+    from wearjax.report import page, vital_page  # noqa: F401
+    from wearjax.train import loop, search, vitals  # noqa: F401
+
+    registry.chosen(None)  # questions' modules come by name
 
 
 def main() -> None:
@@ -399,6 +425,8 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="wearjax-kills-"))
     inputs = make_inputs(folder / "inputs")
     _search_config(inputs)
+    if "vitalbench" in given.only:
+        _surgeries(inputs)
     print(HEAD, flush=True)
     for name in given.only:
         try:
@@ -414,6 +442,14 @@ def main() -> None:
     if failed:
         raise SystemExit(f"kept in {folder}")
     shutil.rmtree(folder)
+
+
+def _surgeries(inputs: Path) -> None:
+    from wearjax.segments import vital_preparing
+    from wearjax.sources.synthetic_surgery import Cohort
+    from wearjax.vitals import CENTRES
+
+    vital_preparing.prepare_synthetic(Cohort(CENTRES["vitaldb"], 8, seed=1, hours=0.4), inputs / "surgeries")
 
 
 def _search_config(inputs: Path) -> None:

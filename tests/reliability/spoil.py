@@ -233,7 +233,7 @@ def _table_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 def _json_damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     try:
         tree = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # damaged before
         return _bytes_damage(content, rng)
     if rng.random() < 0.1:
         opened, closed = rng.choice((("[", "]"), ('{"a":', "}")))

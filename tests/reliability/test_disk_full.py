@@ -14,7 +14,9 @@ import pytest
 import readers
 
 from wearjax import cli, writing
+from wearjax.benchmarks.wearableqa import parts
 from wearjax.errors import CheckpointError, StoreError
+from wearjax.segments import daily_records
 
 BYTES = 30_000
 
@@ -76,6 +78,55 @@ def test_questions_name_the_file(capsys, tmp_path):
     assert "prompts.jsonl: cannot be written" in refused(capsys, arguments, limit=5000)
     assert not (tmp_path / "out").exists()
     cli.main([str(each) for each in arguments])
+
+
+def test_a_build_of_questions_names_the_file_and_goes_on(capsys, tmp_path, monkeypatch):
+    """The disk fills up once in each step of a build; each time the same command goes on from there."""
+    out = tmp_path / "questions"
+    arguments = kills.BY_NAME["qa build"].arguments(tmp_path, out)
+    assert "store/records.parquet: cannot be written" in refused(capsys, arguments, limit=20_000)
+    assert list(tmp_path.iterdir()) == []
+    with monkeypatch.context() as steps:
+        steps.setattr(daily_records, "write_records", _with_room(daily_records.write_records))
+        assert "cohort.json: cannot be written" in refused(capsys, arguments, limit=2000)
+        assert sorted(p.name for p in out.iterdir()) == ["parts", "store"]
+        assert "000000.json.gz: cannot be written" in refused(capsys, arguments, limit=3500)
+        assert sorted(p.name for p in (out / "parts").iterdir()) == ["request.json"]
+        steps.setattr(parts, "write", _with_room(parts.write))
+        assert "items.jsonl: cannot be written" in refused(capsys, arguments, limit=3500)
+        assert sorted(p.name for p in out.iterdir()) == ["cohort.json", "parts", "store"]
+    cli.main([str(each) for each in arguments])
+    assert {p.name for p in out.iterdir()} >= {
+        "store",
+        "cohort.json",
+        "items.jsonl",
+        "build.json",
+        "audit.json",
+    }
+    assert not [p for p in out.rglob("*") if p.name.startswith(".") or p.name == "parts"]
+
+
+def test_a_build_that_was_stopped_before_its_audit_is_audited(capsys, tmp_path):
+    out = tmp_path / "questions"
+    arguments = [str(each) for each in kills.BY_NAME["qa build"].arguments(tmp_path, out)]
+    cli.main(arguments)
+    whole = kills.contents(out)
+    (out / "audit.json").unlink()
+    (out / "parts").mkdir()
+    cli.main(arguments)
+    assert kills.contents(out) == whole
+    assert not (out / "parts").exists()
+    assert "already holds questions" in refused(capsys, arguments)
+    (out / "audit.json").unlink()
+    assert "already holds questions" in refused(capsys, [*arguments, "--items", 3])
+
+
+def _with_room(write):
+    def written(*args, **options):
+        with full_disk(resource.getrlimit(resource.RLIMIT_FSIZE)[1]):
+            return write(*args, **options)
+
+    return written
 
 
 def test_a_bundle_is_whole_or_absent(tmp_path):

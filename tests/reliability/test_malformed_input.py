@@ -145,3 +145,51 @@ def test_a_zip_that_leads_outside_writes_nothing_there(tmp_path):
     with pytest.raises(SourceError, match="unsafe member name"):
         importing.import_days("apple-health", file, tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["in"]
+
+
+STEPS = "Takeout/Fitbit/Physical Activity_GoogleData/steps_2024-05-02.csv"
+WIDTH = CENTRES["vitaldb"].n_variables
+# What was not refused or counted once: numbers that nothing measures, facts of another kind, names in no encoding.
+DAMAGE = (
+    ("fitbit fitabase", "minuteStepsNarrow_merged.csv", b",9\n", b",1e308\n", "read"),
+    ("fitbit takeout folder", STEPS, b"Z,9\n", b"Z,1e40\n", "read"),
+    ("fitbit takeout folder", STEPS, b"timestamp", b"\x8estamp", "refused"),
+    ("actigraphy nhanes", "paxraw.csv", b"\n", b"\n" + b"1,3,5,0\n1,2,5,0\n" * 99, "refused"),
+    ("actigraphy nhanes", "paxraw.csv", b"21005,", b"1e300,", "refused"),
+    ("vital csv", "c0.csv", b"\n", b"\n2017-01-01T00:00:00" + b",-1e308" * WIDTH + b"\n", "read"),
+    ("daily csv", "people.csv", b"a,34,", b"a,inf,", "refused"),
+    ("daily csv", "blood.csv", b"ldl,120", b"ldl,-inf", "refused"),
+    ("questions", "store/people.json", b'"days": ', b'"days": 9223372036854775808', "refused"),
+    ("questions", "store/records.json", b'"digest": "', b'"digest": 7, "more": "', "refused"),
+    ("questions", "items.jsonl", b'"user_id":"u', b'"user_id":["u"],"more":"', "refused"),
+    ("questions", "items.jsonl", b'"hidden":{', b'"hidden":[],"more":{', "refused"),
+    ("case store", "splits.json", b'"c1"', b'"c2"', "refused"),
+    ("case store", "vital.json", b'"centre": "mover"', b'"centre": ["mover"]', "refused"),
+    ("openmhc import", "labels/last_labels.json", b'"BiologicalSex": {', b'"BiologicalSex": "", "more": {', "refused"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "file", "old", "new", "end"), DAMAGE)
+def test_damage_that_was_taken_badly(name, file, old, new, end, inputs, tmp_path):
+    path = inputs.copy(readers.BY_NAME[name], tmp_path / "in")
+    content = (path / file).read_bytes()
+    assert old in content
+    (path / file).write_bytes(content.replace(old, new, 1))
+    outcome = fuzz.judge(readers.BY_NAME[name], path, tmp_path, f"{old!r} became {new!r}")
+    assert outcome.kind == end, outcome.told
+
+
+@pytest.mark.parametrize("name", ["apple-health zip", "fitbit takeout zip", "health connect zip"])
+def test_names_within_a_zip_that_cannot_be_read(name, inputs, tmp_path):
+    path = inputs.copy(readers.BY_NAME[name], tmp_path / "in")
+    whole = path.read_bytes()
+    entry = whole.index(b"PK\x01\x02")  # of the first member in the directory
+    nameless, not_text = bytearray(whole), bytearray(whole)
+    nameless[entry + 46] = 0
+    not_text[entry + 9] |= 8  # says UTF-8, which the name beside the data then is not
+    not_text[30] = 0xFF
+    for i, content in enumerate((nameless, not_text)):
+        path.write_bytes(content)
+        (tmp_path / str(i)).mkdir()
+        outcome = fuzz.judge(readers.BY_NAME[name], path, tmp_path / str(i), "a name")
+        assert outcome.kind in (("refused",), ("read", "refused"))[i], outcome.told

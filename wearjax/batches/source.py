@@ -21,17 +21,25 @@ class EpochOrder:
     """An endless, index-addressed shuffle: epoch e visits every item once in the order drawn from (seed, e).
 
     Position p belongs to epoch p // n. Any range of positions can be asked for at any time.
+
+    Args:
+        groups: a whole number from 0 on for each item; those of a group stay together, groups and the items of each
+            in random order.
     """
 
-    def __init__(self, n: int, *, seed: int):
+    def __init__(self, n: int, *, seed: int, groups: Int64[np.ndarray, "n"] | None = None):
         if n < 1:
             raise ConfigError("no example to draw batches from")
-        self.n, self.seed = n, seed
+        self.n, self.seed, self._groups = n, seed, groups
         self._kept: dict[int, np.ndarray] = {}
 
     def _epoch(self, epoch: int) -> np.ndarray:
         if epoch not in self._kept:
-            order = np.random.default_rng([self.seed, epoch]).permutation(self.n)
+            rng = np.random.default_rng([self.seed, epoch])
+            order = rng.permutation(self.n)
+            if self._groups is not None:
+                place = rng.permutation(int(self._groups.max()) + 1)
+                order = order[np.argsort(place[self._groups[order]], kind="stable")]
             # A batch touches neighbouring epochs only; more would be memory for nothing.
             self._kept = {e: o for e, o in self._kept.items() if e == epoch - 1} | {epoch: order}
         return self._kept[epoch]
@@ -47,7 +55,7 @@ class EpochOrder:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def __getstate__(self):
-        return {"n": self.n, "seed": self.seed, "_kept": {}}
+        return {"n": self.n, "seed": self.seed, "_groups": self._groups, "_kept": {}}
 
 
 class Examples(Protocol):
@@ -75,6 +83,7 @@ class ShuffledBatches:
     Args:
         batch_size: examples of the global batch.
         n_batches: number of batches until the source ends.
+        groups: of each example; those of a group stay together in the order.
     """
 
     def __init__(
@@ -84,13 +93,14 @@ class ShuffledBatches:
         batch_size: int,
         n_batches: int,
         seed: int,
+        groups: Int64[np.ndarray, "n"] | None = None,
         process_index: int = 0,
         process_count: int = 1,
     ):
         if batch_size % process_count:
             raise ConfigError(f"batch size {batch_size} does not divide by the {process_count} processes")
         self._examples = examples
-        self._order = EpochOrder(len(examples), seed=seed)
+        self._order = EpochOrder(len(examples), seed=seed, groups=groups)
         self._batch_size, self._n_batches = batch_size, n_batches
         self._local = batch_size // process_count
         self._first_row = process_index * self._local

@@ -35,12 +35,30 @@ def zero_to_nan(values: Float32[np.ndarray, "channel=19 time"]) -> Float32[np.nd
     return out
 
 
+def nan_to_zero(day: Float32[np.ndarray, "channel=19 time"]) -> Float32[np.ndarray, "channel=19 time"]:
+    """Gives back the zeros that `zero_to_nan` took from a day, for rules that run over more than a day.
+
+    A step, distance or energy channel without any value was all zeros, and so were the gaps of a sleep channel whose
+    sum stays below 180. Other gaps were there before the rule and stay; so do those of heart rate, of which zero is
+    no reading. Of such a channel the rule keeps no trace of what else was missing: it comes back as zeros throughout.
+    """
+    out = np.array(day, dtype=np.float32, copy=True)
+    for c in _ALL_ZERO_MEANS_ABSENT:
+        if np.isnan(out[c]).all():
+            out[c] = 0
+    for c in SLEEP:
+        if np.nansum(out[c], dtype=np.float64) < SLEEP_MINUTES_MIN and not (out[c] == 0).any():
+            out[c][np.isnan(out[c])] = 0
+    return out
+
+
 def channel_variance(values: Float32[np.ndarray, "channel=19 time"]) -> Float32[np.ndarray, "channel=19"]:
     """Population variance of the measured values per channel; NaN with fewer than two of them."""
     count = np.sum(~np.isnan(values), axis=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an unmeasured channel has no variance
         variance = np.nanvar(values, axis=1, dtype=np.float64)
+    variance = np.minimum(variance, np.finfo(np.float32).max)  # of values that nothing measures
     return np.where(count >= 2, variance, np.nan).astype(np.float32)
 
 

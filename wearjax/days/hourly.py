@@ -51,13 +51,6 @@ def stored_form(
     return np.where(missing, np.float32(0), hours), missing.astype(np.float32)
 
 
-def from_stored(
-    values: Float32[np.ndarray, "*batch 19 hour"], mask: Float32[np.ndarray, "*batch 19 hour"]
-) -> Float32[np.ndarray, "*batch 19 hour"]:
-    """Inverse of `stored_form`: NaN wherever the mask is above one half."""
-    return np.where(np.asarray(mask) > 0.5, np.float32(np.nan), values).astype(np.float32)
-
-
 def valid_hours(hours: Float32[np.ndarray, "*batch 19 hour"]) -> Int64[np.ndarray, "*batch"]:
     """Number of hours with any measured channel."""
     return np.asarray(np.sum(~np.isnan(hours).all(axis=-2), axis=-1), np.int64)

@@ -6,14 +6,16 @@ import importlib
 import inspect
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wearjax import engine as engines
+from wearjax import writing
 from wearjax.day import Day
-from wearjax.days import labels, parts, splits
+from wearjax.days import labels, parts, splits, task_labels
 from wearjax.days.store import DAYS_PER_SHARD, DayStore, DayStoreWriter, refuse
 from wearjax.engine import Engine
 from wearjax.errors import ConfigError, SourceError, StoreError
@@ -28,6 +30,11 @@ FORMATS: dict[str, str] = {
     "actigraphy": "wearjax.sources.actigraphy",
     "openmhc": "wearjax.sources.openmhc",
 }
+# What an imported root is not: masks and time points follow the order of its rows.
+_ROOT_NOTE = (
+    "published benchmarks belong on the OpenMHC root itself, which every verb opens directly: the days of a store are "
+    "sorted, so masks and forecast points are drawn anew"
+)
 
 
 @dataclass(frozen=True)
@@ -105,21 +112,40 @@ def _import_root(
     engine: Engine,
     progress: Callable[[int, int], None] | None,
 ) -> Imported:
-    """An OpenMHC root, in parts of a shard; it brings its own split and demographics."""
+    """An OpenMHC root, in parts of a shard; it brings its own split, demographics and task labels."""
     openmhc.check_absent(options.get("absent", "zero-when-recording"))
     refuse(out, overwrite=overwrite)
     source = openmhc.UserDays(path, version=options.get("version"))
-    split, people = splits.read_splits(path), labels.read_demographics(path)
+    split, people, lookup = splits.read_splits(path), labels.read_demographics(path), _lookup(path)
     facts = [provenance, str(path.resolve()), source.files()]
     slices = source.slices(DAYS_PER_SHARD)
     made = parts.read(source, slices, out, facts=facts, engine=engine, progress=progress)
     tally = made.tally()
+    tally.note(_ROOT_NOTE)
+    if note := openmhc.unlike_published(source.marker.version, source.marker.n_users):
+        tally.note(note)
     with DayStoreWriter(out, provenance=provenance, overwrite=overwrite) as writer:
         made.into(writer)
         _attach(writer, split, people)
+        if lookup is not None:
+            writer.then(lambda store: _copy(lookup, store.path / task_labels.STORE_FILES[_LOOKUP]))
         provenance["import"] = tally.as_dict()
     made.remove()
     return Imported(DayStore(out), tally)
+
+
+_LOOKUP: tuple[task_labels.Unit, task_labels.Window] = ("day", "full_history")
+
+
+def _lookup(root: Path) -> Path | None:
+    """The label lookup of the benchmark, if the root has it. Raises SourceError when it is not readable as one."""
+    file = root / "processed" / task_labels.ROOT_FILES[_LOOKUP]
+    return task_labels.read_lookup(root).path if file.exists() else None
+
+
+def _copy(file: Path, target: Path) -> None:
+    with writing.told(target):
+        shutil.copyfile(file, target)
 
 
 def write_days(

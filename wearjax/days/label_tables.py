@@ -27,7 +27,7 @@ class LabelTable:
     """A written lookup.
 
     Attributes:
-        labelled: participants with an eligible day, by task.
+        labelled: participants with a valid label, by task.
         unplaced: participants whose label has no retained day within its validity, by task.
         unknown: participants with labels but without days.
     """
@@ -48,8 +48,9 @@ def write_task_labels(
 ) -> LabelTable:
     """Writes `task_labels.parquet` beside the store's other files; it appears whole or not at all.
 
-    A label is dated within its participant's recorded time. The days that are eligible for it are the retained ones
-    within its validity window, or all of them where it has none; the other cells hold -1 (whole numbers) or NaN.
+    A label is dated within its participant's recorded time. It is valid if a retained day lies within its validity
+    window; then all retained days of the participant are eligible for it (OpenMHC's full history, which has no cap).
+    The other cells hold -1 (whole numbers) or NaN.
 
     Args:
         days: an opened store.
@@ -108,9 +109,10 @@ def _columns(days, rows, labels, tasks):
         for code, label in labels.get(participant, {}).items():
             limit = tasks[code].validity_days
             away = np.abs(date[own] - (first + round(label.moment * (last - first))))
-            eligible = row_of[own][retained & (True if limit is None else away <= limit)]
-            cells[code][eligible] = label.value
-            unplaced[code] += not len(eligible)
+            if np.any(retained & (True if limit is None else away <= limit)):
+                cells[code][row_of[own][retained]] = label.value
+            else:
+                unplaced[code] += 1
     return {code: pa.array(column) for code, column in cells.items()}, unplaced
 
 

@@ -56,6 +56,8 @@ def _of_root(folder: Path) -> dict[str, dict[str, Any]]:
         found.setdefault(str(user), {"birth_year": None, "sex": None})["birth_year"] = year
     file = folder / "last_labels.json"
     answers = _optional(file).get("BiologicalSex", {})
+    if not isinstance(answers, dict):
+        raise SourceError(f"{file}: BiologicalSex: expected answers by user, found {answers!r:.40}")
     for user, answer in answers.items():
         try:
             times = answer["timestamps"]

@@ -10,12 +10,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float32, Float64
 
 from wearjax import json_text
 from wearjax.channels import CONTINUOUS, HEART_RATE, N_CHANNELS
+from wearjax.days.openmhc import OpenMHCDays
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError, StoreError
 
@@ -23,6 +25,7 @@ EPSILON = 1e-8
 # A channel that hardly varies is only centred: dividing by such a spread would amplify noise.
 STD_MIN = 1e-6
 _DAYS_AT_ONCE = 64
+_SHIPPED = {"minute": "normalization_stats.json", "hour": "normalization_stats_hourly.json"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,18 @@ class NormalizationStats:
     def identity(cls) -> NormalizationStats:
         """Statistics that leave values as they are, up to epsilon."""
         return cls(np.zeros(N_CHANNELS), np.ones(N_CHANNELS))
+
+
+def shipped(days: Days, unit: Literal["minute", "hour"]) -> Path | None:
+    """The statistics file that came with an OpenMHC data root, in `processed/` or at its top; None without one.
+
+    The published models were trained with it, and not every detail of its making is published, so that statistics
+    fitted to the same days may differ. A store imported from the root does not carry it.
+    """
+    if not isinstance(days, OpenMHCDays):
+        return None
+    places = (days.path / "processed" / _SHIPPED[unit], days.path / _SHIPPED[unit])
+    return next((file for file in places if file.exists()), None)
 
 
 def fit(days: Days, indices: Sequence[int] | np.ndarray, *, epsilon: float = EPSILON) -> NormalizationStats:

@@ -35,7 +35,7 @@ class Splits:
         members = [*self.train, *self.validation, *self.test]
         if len(set(members)) != len(members):
             twice = next(m for m, count in Counter(members).items() if count > 1)
-            raise StoreError(f"splits: participant {twice} stands twice")
+            raise StoreError(f"splits: {twice} stands twice")
 
     def of(self, split: str) -> tuple[str, ...]:
         """Participants of one split. Raises ConfigError on an unknown name; `val` is `validation`."""
@@ -87,6 +87,8 @@ def read_splits(data_dir: str | os.PathLike) -> Splits:
             f"{file}: no splits. An import divides its participants when there are at least {MIN_PARTICIPANTS}; "
             "a store of fewer can be imputed, but not trained on or scored"
         ) from None
+    except StoreError as error:
+        raise StoreError(f"{file}: {error}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{file}: expected lists train, validation, test ({error!r})") from None
 

@@ -43,7 +43,7 @@ class Days(abc.ABC):
         participants: participant id of each day, in store order.
         dates: ISO local date of each day, as strings.
         nonwear_minutes: float32, one a day.
-        variance: float32 `(days, 19)`, population variance of the measured values.
+        variance: float32 `(days, 19)`, what the source stores, else the population variance of the measured values.
     """
 
     path: Path
@@ -87,6 +87,7 @@ class Days(abc.ABC):
             dt.date.fromisoformat(str(self.dates[index])),
             float(self.nonwear_minutes[index]),
             self.source(index),
+            self.variance[index],
         )
 
 
@@ -196,15 +197,21 @@ class DayStoreWriter:
             self._commit()
 
     def add(self, day: Day) -> None:
-        """Cleans and appends a day. Raises StoreError when the participant already has that date."""
+        """Cleans and appends a day, with the variance that it brings or else that of its cleaned values.
+
+        Raises StoreError when the participant already has that date.
+        """
         key = (day.participant, day.date)
         if key in self._seen:
             raise StoreError(f"{self.path}: participant {day.participant} has two days dated {day.date}")
         self._seen.add(key)
         values = day.values if self._cleaned else clean.zero_to_nan(day.values)
+        variance = (
+            clean.channel_variance(values) if day.variance is None else np.asarray(day.variance, np.float32)
+        )
         self._rows.append(
             (
-                day.participant, day.date, np.float32(day.nonwear_minutes), clean.channel_variance(values),
+                day.participant, day.date, np.float32(day.nonwear_minutes), variance,
                 day.source, self._shards, len(self._pending),
             )
         )  # fmt: skip

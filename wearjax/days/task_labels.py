@@ -65,6 +65,7 @@ class TaskLabels:
     Attributes:
         path: the Parquet file.
         unit: what a row is.
+        window: until when the days after a label are eligible.
         tasks: names of the task columns, in file order.
         other_columns: columns that are neither keys nor numbers, and are not read.
 
@@ -73,9 +74,14 @@ class TaskLabels:
     """
 
     def __init__(
-        self, path: str | os.PathLike, *, unit: Unit = "day", error: type[WearjaxError] = StoreError
+        self,
+        path: str | os.PathLike,
+        *,
+        unit: Unit = "day",
+        window: Window = "full_history",
+        error: type[WearjaxError] = StoreError,
     ):
-        self.path, self.unit, self._error = Path(path), unit, error
+        self.path, self.unit, self.window, self._error = Path(path), unit, window, error
         schema = self._read_schema()
         keys = ("user_id", _DATE_COLUMN[unit])
         if lacking := [name for name in keys if name not in schema.names]:
@@ -203,7 +209,7 @@ def read_lookup(
         known = ", ".join(f"{u} {w}" for u, w in files)
         raise error(f"{data_dir}: no {unit} lookup with window {window!r} there; it has {known}")
     folder = data_dir / "processed" if is_root else data_dir
-    return TaskLabels(folder / files[unit, window], unit=unit, error=error)
+    return TaskLabels(folder / files[unit, window], unit=unit, window=window, error=error)
 
 
 def is_label(values: Float64[np.ndarray, "*row"]) -> Bool[np.ndarray, "*row"]:

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from wearjax.channels import INDEX, MINUTES_PER_DAY
+from wearjax.channels import INDEX, LARGEST, MINUTES_PER_DAY
 from wearjax.day import SHAPE, Day
 from wearjax.errors import ConfigError, SourceError
 from wearjax.sources import csv_table, minute_grid, nonwear
@@ -37,6 +37,7 @@ _SUFFIXES = (".csv", ".csv.gz", ".awd", ".awd.gz")
 _EPOCH = dt.date(1970, 1, 1)
 _LONGEST_DAYS = 20 * 365
 _COUNTS_MAX = 10_000_000  # no monitor comes near: a damaged number
+_NHANES_DAYS_MAX = 370  # the survey's monitors were worn for a week
 _FIRST_SUNDAY = dt.date(2003, 1, 5)  # survey dates are withheld; only the day of the week is published
 _AWD_HEADER_LINES = 7
 _AWD_MINUTE_CODE = "4"
@@ -196,12 +197,18 @@ def _read_nhanes(file: Path, tally: Tally) -> Iterator[Recording]:
     seqn, weekday, counts, minute = rows.T
     if not np.isfinite(rows[:, [0, 1, 3]]).all() or not np.all((weekday >= 1) & (weekday <= 7)):
         raise SourceError(f"{file}: seqn and minute must be filled, paxday 1 (Sunday) to 7")
+    if not np.all(np.abs(seqn) <= LARGEST):
+        raise SourceError(f"{file}: seqn {seqn[np.abs(seqn).argmax()]:g} is no participant number")
     if not np.all((minute >= 0) & (minute < MINUTES_PER_DAY)):
         raise SourceError(f"{file}: minute outside 0..{MINUTES_PER_DAY - 1}")
     tally.note("NHANES publishes no dates: the days follow from the weekday, starting in January 2003")
     for person in np.unique(seqn):
         own = seqn == person
         day = np.concatenate(([0], np.cumsum(np.diff(weekday[own]) % 7)))  # days since the first, gaps kept
+        if day[-1] > _NHANES_DAYS_MAX:
+            raise SourceError(
+                f"{file}: weekdays of seqn {person:g} go on for {day[-1]:,.0f} days: rows are not in the order of time"
+            )
         first = (_FIRST_SUNDAY - _EPOCH).days + weekday[own][0] - 1
         at = ((first + day) * MINUTES_PER_DAY + minute[own]).astype(np.int64)
         yield _recording(str(int(person)), at, counts[own], tally)

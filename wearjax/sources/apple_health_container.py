@@ -108,12 +108,12 @@ def _open_zip(path: Path, stack: contextlib.ExitStack, tally: Tally) -> Export:
         raise SourceError(
             f"{path}: the zip is cut short or corrupt (no readable directory); copy it again"
         ) from None
-    members = [m for m in archive.infolist() if not m.is_dir()]
     for member in archive.infolist():
         if archives.is_unsafe(member.filename):
             raise SourceError(
                 f"{path}: unsafe member name {archives.shown(member.filename)} in the zip; refused"
             )
+    members = [m for m in archive.infolist() if not m.is_dir()]
     if not members:
         raise SourceError(f"{path}: the zip holds no files; export it again")
     found = [m for m in members if "__MACOSX" not in m.filename.split("/") and _is_document(archive, m, path)]

@@ -188,7 +188,7 @@ _TIME_FAULTS: tuple[_Fault, ...] = (
     ("before 2007", lambda r: r[:, START] < _EARLIEST),
 )
 _QUANTITY_FAULTS: tuple[_Fault, ...] = (
-    ("value is not a number", lambda r: ~np.isfinite(r[:, VALUE])),
+    ("value is not a number", lambda r: ~(np.abs(r[:, VALUE]) <= channels.LARGEST)),
     ("negative value", lambda r: r[:, VALUE] < 0),
     *_TIME_FAULTS,
 )

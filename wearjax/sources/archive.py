@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import lzma
 import os
 import re
 import shutil
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,7 +24,10 @@ RATIO_MAX = 250  # health exports deflate 5 to 40 times
 RATIO_CHECKED_FROM = 64 << 20
 FILES_MAX = 200_000
 FILE_BYTES_MAX = 256 << 20  # of a file that is read into memory whole; real ones stay below 10 MB
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile)
+# What reading a damaged member raises, its header with a name in no text encoding or of another compression included.
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile, struct.error, UnicodeDecodeError,
+)  # fmt: skip
 _NESTED = (".zip", ".tgz", ".tar", ".gz", ".7z", ".rar")
 _CHUNK_BYTES = 1 << 20
 
@@ -201,10 +206,11 @@ def _is_kept(name: str) -> bool:
 
 
 def is_unsafe(name: str) -> bool:
-    """Whether a member's name would lead out of a folder it is unpacked in."""
+    """Whether a member's name is none, or would lead out of a folder it is unpacked in."""
     parts = re.split(r"[/\\]", name)
     return (
-        ".." in parts
+        not name
+        or ".." in parts
         or name.startswith(("/", "\\"))
         or re.match(r"[A-Za-z]:", name) is not None
         or "\0" in name

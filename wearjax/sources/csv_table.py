@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -28,6 +29,7 @@ _STYLES = (
 _EARLIEST = int(dt.datetime(1800, 1, 1, tzinfo=dt.UTC).timestamp())  # "%Y" also takes "16" for the year 16
 _LATEST = int(dt.datetime(2300, 1, 1, tzinfo=dt.UTC).timestamp())
 _BLOCK_BYTES = 8 << 20
+_COLUMN_NUMBER = re.compile(r"In CSV column #(\d+)")  # from 0, in messages of the reader
 
 
 def header(file: Path) -> list[str]:
@@ -68,7 +70,15 @@ def batches(
     except (pa.ArrowException, OSError, EOFError) as error:
         if "Empty CSV file" in str(error):  # a header and no row
             return
-        raise SourceError(f"{file}: {str(error).splitlines()[0]}") from None
+        raise SourceError(f"{file}: {said(error, names)}") from None
+
+
+def said(error: Exception, names: Sequence[str]) -> str:
+    """The first line of what the reader found wrong, with the name of the column that it tells by its number."""
+    line = (str(error).splitlines() or [""])[0]
+    return _COLUMN_NUMBER.sub(
+        lambda found: f"column {names[int(found[1])]!r}" if int(found[1]) < len(names) else found[0], line
+    )
 
 
 def floats(column: pa.Array) -> np.ndarray:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from wearjax.channels import LARGEST
 from wearjax.errors import SourceError
 from wearjax.sources import csv_table
 from wearjax.sources.tally import Tally
@@ -147,9 +148,8 @@ def _file_rows(layout: Layout, file: Path, codes: dict[str, int], tally: Tally, 
         second, names_second = csv_table.local_seconds(
             batch.column(layout.time), where=f"{file}: {layout.time}"
         )
-        value = np.stack([csv_table.floats(batch.column(c)) for c in layout.columns], axis=1).astype(
-            np.float32
-        )
+        value = np.stack([csv_table.floats(batch.column(c)) for c in layout.columns], axis=1)
+        value = np.clip(value, -2 * LARGEST, 2 * LARGEST).astype(np.float32)  # beyond, all are refused alike
         # A spreadsheet re-save cuts the seconds: equal heart-rate rows may then be different samples.
         exact = np.full(len(who), names_second or layout.measure != "heart rate")
         yield who, second, value, exact
@@ -193,7 +193,9 @@ def _cleaned_minutes(layout: Layout, who, second, value, tally: Tally) -> tuple:
         bad, reason = value < 0, "negative value"
     tally.skip(layout.name, "blank cell", int(blank.sum()))
     tally.skip(layout.name, reason, int(bad.sum()))
-    good = ~(blank | bad)
+    absurd = ~(blank | bad) & (value > LARGEST)
+    tally.skip(layout.name, "larger than anything measured", int(absurd.sum()))
+    good = ~(blank | bad | absurd)
     return who[good], minute[good], value[good]
 
 

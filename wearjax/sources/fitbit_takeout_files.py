@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 from jaxtyping import Float64, Int64
 
+from wearjax.channels import LARGEST
 from wearjax.errors import SourceError
 from wearjax.sources.archive import Archive, DamagedError, Member, shown
 
 UNREADABLE = np.iinfo(np.int64).min
-MEASURES = ("steps", "distance", "heart_rate", "calories")
 _JSON_NAME = re.compile(
     r"(steps|distance|calories|heart_rate|sleep|exercise|altitude)-(\d{4}-\d\d-\d\d|\d+)( ?\(\d+\))?\.json",
     re.I,
@@ -132,11 +132,11 @@ def read_csv(archive: Archive, member: Member, measure: str) -> Rows:
         return csv_rows([], [], None)
     try:
         table = pcsv.read_csv(
-            io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=_texts(data, name))
+            io.BytesIO(data), convert_options=pcsv.ConvertOptions(column_types=_texts(data))
         )
+        columns = {str(c).strip().lower(): c for c in table.column_names}
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise DamagedError(f"{name}: not readable as CSV ({str(error).splitlines()[0][:100]})") from None
-    columns = {str(c).strip().lower(): c for c in table.column_names}
     value = next((columns[c] for c in _CSV_COLUMNS[measure] if c in columns), None)
     if "timestamp" not in columns or value is None:
         raise SourceError(f"{name}: no column timestamp or {_CSV_COLUMNS[measure][0]}")
@@ -148,7 +148,7 @@ def read_csv(archive: Archive, member: Member, measure: str) -> Rows:
     )
 
 
-def _texts(data: bytes, name: str) -> dict[str, pa.DataType]:
+def _texts(data: bytes) -> dict[str, pa.DataType]:
     head = data[:4096].split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     return {column.strip("\r\n").strip('"'): pa.string() for column in head.split(",")}
 
@@ -209,7 +209,7 @@ def _offset(text: str | None) -> int:
 
 
 def numbers(values: Sequence[Any]) -> Float64[np.ndarray, "row"]:
-    """Floats of numbers and of texts that hold one; NaN for all else."""
+    """Floats of numbers and of texts that hold one; NaN for all else, and for what no device measures."""
     out = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -217,5 +217,5 @@ def numbers(values: Sequence[Any]) -> Float64[np.ndarray, "row"]:
                 out[i] = float(value)
             except (ValueError, OverflowError):
                 continue
-    out[~np.isfinite(out)] = np.nan
+    out[~(np.abs(out) <= LARGEST)] = np.nan
     return out

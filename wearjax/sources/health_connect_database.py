@@ -7,7 +7,7 @@ import os
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -141,9 +141,7 @@ class Database:
 
 
 @contextlib.contextmanager
-def open_database(
-    path: str | os.PathLike, *, progress: Callable[[int, int], None] | None = None
-) -> Iterator[Database]:
+def open_database(path: str | os.PathLike) -> Iterator[Database]:
     """Opens an export: the zip, a folder with the database, or the database itself. A zip's is copied aside meanwhile.
 
     Raises:

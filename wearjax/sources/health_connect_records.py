@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from wearjax.channels import HEART_RATE, INDEX, NAMES
+from wearjax.channels import HEART_RATE, INDEX, LARGEST, NAMES
 from wearjax.sources import health_connect_exercise as exercise
 from wearjax.sources.health_connect_database import Database
 from wearjax.sources.local_clock import Clock, Pieces, ZoneClock
@@ -335,7 +335,8 @@ _TIME_FAULTS: tuple[_Fault, ...] = (
     ("ends after it was written", lambda r: r[:, _END] > r[:, _WRITTEN] + _SLACK),
 )  # fmt: skip
 _VALUE_FAULTS: tuple[_Fault, ...] = (
-    ("value is not a number", lambda r: ~np.isfinite(r[:, _VALUE]) | ((r[:, _VALUE] > 0) & (r[:, _VALUE] < _TINY))),
+    ("value is not a number", lambda r: ~(np.abs(r[:, _VALUE]) <= LARGEST)),
+    ("value is not a number", lambda r: (r[:, _VALUE] > 0) & (r[:, _VALUE] < _TINY)),
     ("negative value", lambda r: r[:, _VALUE] < 0),
 )  # fmt: skip
 _HEART_FAULTS: tuple[_Fault, ...] = (

@@ -7,6 +7,8 @@ An Arrow folder is what the `datasets` library saves: `data-NNNNN-of-NNNNN.arrow
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import logging
 import os
 import re
 from collections import Counter
@@ -30,6 +32,11 @@ from wearjax.sources.tally import Tally
 MARKER = "dataset_version.json"
 SPLIT_FILES = {"xs": "sharable_users_seed42_2026_xs.json", "full": "sharable_users_seed42_2026.json"}
 SPLITS = ("train", "validation", "test")
+# Users of each split as published.
+PUBLISHED_USERS = {
+    "xs": {"train": 356, "validation": 59, "test": 178},
+    "full": {"train": 7136, "validation": 1189, "test": 3569},
+}
 MINUTE_ROWS = Path("processed") / "daily_hf"
 _SHARD = re.compile(r"data-(\d+)-of-(\d+)\.arrow")
 _DATE_CHARACTERS = 10  # some dates carry a time part
@@ -63,6 +70,8 @@ def read_marker(root: str | os.PathLike, *, version: str | None = None) -> Marke
 def read_splits(root: str | os.PathLike) -> dict[str, list[str]]:
     """User ids of `train`, `validation` and `test`.
 
+    A root with other numbers of users than the published one of its version gets a line on standard error.
+
     Raises SourceError when a split is missing, two share a user, or the marker says another number of users.
     """
     marker = read_marker(root)
@@ -77,7 +86,26 @@ def read_splits(root: str | os.PathLike) -> dict[str, list[str]]:
         raise SourceError(f"{file}: user {twice} stands twice")
     if len(users) != marker.n_users:
         raise SourceError(f"{file}: {len(users)} users, {MARKER} says {marker.n_users}")
+    if note := unlike_published(marker.version, len(users)):
+        _say(note)
     return found
+
+
+def unlike_published(version: str, n_users: int) -> str:
+    """What to know of a root that has other users than the published one of its version; empty where it has not."""
+    published = sum(PUBLISHED_USERS[version].values())
+    if n_users == published:
+        return ""
+    return (
+        f"OpenMHC data root: version {version!r} with {n_users:,} users, the published one has {published:,}; "
+        "numbers are not comparable with published tables"
+    )
+
+
+@functools.cache
+def _say(note: str) -> None:
+    """Once in a process: the splits are read at many places."""
+    logging.getLogger(__name__).warning(note)
 
 
 def open_table(directory: str | os.PathLike) -> pa.Table:
@@ -202,6 +230,7 @@ class UserDays:
         self._dates = texts(table, "date", where=self._where, characters=_DATE_CHARACTERS)
         self._nonwear = nonwear_minutes(table, where=self._where)
         self._order = np.lexsort((_ranks(self._dates), _ranks(self._users)))
+        self._variance_of = functools.cache(lambda: channel_variance(table, where=self._where))
 
     def __len__(self) -> int:
         return len(self._order)
@@ -245,7 +274,8 @@ class UserDays:
             else:
                 tally.used["days"] += 1
                 date = _date(key[1], self._where)
-                yield Day(self._rows[int(row)], str(key[0]), date, float(self._nonwear[row]), "openmhc")
+                values, nonwear = self._rows[int(row)], float(self._nonwear[row])
+                yield Day(values, str(key[0]), date, nonwear, "openmhc", self._variance_of()[row])
             before = key
             if progress:
                 progress(done + 1, len(chosen))

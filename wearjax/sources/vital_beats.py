@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Float32
 
 from wearjax.errors import SourceError
-from wearjax.sources import csv_table, vital_clinical, vital_csv, vital_grid
+from wearjax.sources import csv_table, vital_clinical, vital_csv, vital_grid, vital_recordings
 from wearjax.sources.tally import Tally
-from wearjax.sources.vital_cases import Case, count_values, skip_file
+from wearjax.sources.vital_cases import Case, count_values
 from wearjax.sources.vital_clinical import Patient
-from wearjax.sources.vital_inclusion import Criteria, reason
+from wearjax.sources.vital_inclusion import Criteria
 from wearjax.vitals import Centre
 
 RR_SECONDS = (0.25, 3.0)  # shorter and longer intervals are missed or doubled beats (Eun et al. 2026)
@@ -108,20 +108,11 @@ def read_cases(
     files = [folder] if folder.is_file() else _files(folder)
     if not files:
         raise SourceError(f"{folder}: no beat file case_*.csv")
-    table = Path(clinical) if clinical else (vital_clinical.find(folder) if folder.is_dir() else None)
-    patients = vital_clinical.read(table, tally=tally) if table else {}
-    for done, file in enumerate(files, start=1):
-        patient = patients.get(_case_id(file), vital_clinical.NOBODY)
-        why = reason(patient.facts, criteria) if criteria else None
-        if why:
-            tally.skip("case", why)
-        else:
-            try:
-                yield read_beats(file, centre, tally=tally, patient=patient)
-            except SourceError as error:
-                skip_file(error, tally)
-        if progress:
-            progress(done, len(files))
+    yield from vital_recordings.cases(
+        files,
+        lambda file, patient: read_beats(file, centre, tally=tally, patient=patient),
+        path=folder, case_id=_case_id, tally=tally, clinical=clinical, criteria=criteria, progress=progress,
+    )  # fmt: skip
 
 
 def _files(folder: Path) -> list[Path]:

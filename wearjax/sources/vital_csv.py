@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 from jaxtyping import Float
 
+from wearjax.channels import LARGEST
 from wearjax.errors import SourceError
 from wearjax.sources import csv_table
 
@@ -29,7 +30,7 @@ class Columns:
     Attributes:
         text: strings, null where the cell has no value.
         numbers: float64, NaN where the cell has no value.
-        not_numbers: how many cells of a number column hold something else; they are NaN as well.
+        not_numbers: how many cells of a number column hold something else, or what nothing measures; NaN as well.
     """
 
     text: dict[str, pa.Array]
@@ -57,12 +58,14 @@ def read(file: Path, *, text: Sequence[str] = (), numbers: Sequence[str] = ()) -
                 raise
             table, bad = _lenient(_table(file, names, dict.fromkeys(wanted, pa.string())), numbers)
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise SourceError(f"{file}: {str(error).splitlines()[0]}") from None
-    return Columns(
-        {name: table[name].combine_chunks() for name in text},
-        {name: table[name].to_numpy() for name in numbers},
-        bad,
-    )
+        raise SourceError(f"{file}: {csv_table.said(error, names)}") from None
+    found = {name: table[name].to_numpy() for name in numbers}
+    for name, column in found.items():
+        absurd = np.abs(column) > LARGEST
+        if absurd.any():
+            found[name] = np.where(absurd, np.nan, column)
+            bad[name] = bad.get(name, 0) + int(absurd.sum())
+    return Columns({name: table[name].combine_chunks() for name in text}, found, bad)
 
 
 def _table(file: Path, names: list[str], types: dict[str, pa.DataType]) -> pa.Table:
@@ -123,6 +126,7 @@ def _sex(cell: str | None) -> float:
     if word in _SEXES:
         return _SEXES[word]
     try:
-        return float(word)
+        number = float(word)
     except ValueError:
         return float("nan")
+    return number if abs(number) <= LARGEST else float("nan")

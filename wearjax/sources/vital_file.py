@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from wearjax.errors import ConfigError, SourceError
-from wearjax.sources import archive, vital_clinical, vital_grid
+from wearjax.sources import archive, vital_clinical, vital_grid, vital_recordings
 from wearjax.sources.tally import Tally
-from wearjax.sources.vital_cases import Case, count_values, skip_file
+from wearjax.sources.vital_cases import Case, count_values
 from wearjax.sources.vital_clinical import Patient
-from wearjax.sources.vital_inclusion import Criteria, reason
+from wearjax.sources.vital_inclusion import Criteria
 from wearjax.vitals import Centre
 
 _CHUNK_BYTES = 1 << 20
@@ -130,20 +130,11 @@ def read_cases(
     files = [path] if path.is_file() else sorted(path.rglob("*.vital"))
     if not files:
         raise SourceError(f"{path}: no .vital file")
-    table = Path(clinical) if clinical else (vital_clinical.find(path) if path.is_dir() else None)
-    patients = vital_clinical.read(table, tally=tally) if table else {}
-    for done, file in enumerate(files, start=1):
-        patient = patients.get(vital_clinical.case_id(_case_id(file)), vital_clinical.NOBODY)
-        why = reason(patient.facts, criteria) if criteria else None
-        if why:
-            tally.skip("case", why)
-        else:
-            try:
-                yield read_vital(file, centre, tally=tally, patient=patient)
-            except SourceError as error:
-                skip_file(error, tally)
-        if progress:
-            progress(done, len(files))
+    yield from vital_recordings.cases(
+        files,
+        lambda file, patient: read_vital(file, centre, tally=tally, patient=patient),
+        path=path, case_id=_case_id, tally=tally, clinical=clinical, criteria=criteria, progress=progress,
+    )  # fmt: skip
 
 
 def _open(file: Path) -> Any:
