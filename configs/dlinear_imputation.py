@@ -14,5 +14,9 @@ def get_config() -> PretrainConfig:
             learning_rate=rate, beta2=0.999, weight_decay=0.0,
             warmup_fraction=0.0, warmup_start=1.0, final_learning_rate=rate,
         ),
-        loop=LoopConfig(epochs=100, log_every=50, validate_every=500, checkpoint_every=500),
+        # Validation hides patches by the rule of the published validation masks, but with random numbers of JAX.
+        loop=LoopConfig(
+            epochs=100, validate_epochs=1.0, patience=10, validation_examples=10**9, log_every=50,
+            checkpoint_every=500,
+        ),
     )  # fmt: skip

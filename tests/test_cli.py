@@ -194,6 +194,29 @@ def test_impute_fills_every_cell_and_keeps_the_measured_ones(capsys, store, trai
     )
 
 
+def test_an_impute_stopped_before_its_pages_goes_on_with_them(capsys, trained, tmp_path, monkeypatch):
+    from wearjax.predict import fill, hidden_errors
+
+    store, out = tmp_path / "one", tmp_path / "filled"
+    cli.main(["data", "synth", "--out", str(store), "--participants", "3", "--days", "1", "--seed", "5"])
+    command = ("impute", trained / "bundle", store, "--out", out)
+    assert run(capsys, *command)[0] == 0
+    pages = ("report.html", "your_days.html", "predictions/person_days.npz", "predictions/hidden_errors.npz")
+    whole = {name: (out / name).read_bytes() for name in pages}
+    assert "pass --force" in refused(capsys, *command)
+    monkeypatch.setattr(fill, "fill_days", lambda *_, **__: pytest.fail("filled again"))
+    measured = hidden_errors.load(out / pages[3])
+    monkeypatch.setattr(hidden_errors, "measure", lambda *_, **__: measured)  # which takes longest
+    for name in pages:
+        (out / name).unlink()
+    assert run(capsys, *command)[0] == 0
+    assert {name: (out / name).read_bytes() for name in pages} == whole
+    for name in pages[:2]:
+        (out / name).unlink()
+    assert run(capsys, "report", out)[0] == 0
+    assert {name: (out / name).read_bytes() for name in pages} == whole
+
+
 def test_evaluate_writes_scores_and_a_report(capsys, store, trained, tmp_path):
     status, out, _ = run(
         capsys, "evaluate", "imputation", store, "--bundle", trained / "bundle", "--methods", "mean", "linear",

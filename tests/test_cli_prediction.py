@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -54,7 +55,16 @@ def test_scores_methods_and_writes_the_run_folder(data, tmp_path, capsys):
     assert "report.html" in shown
     for file in ("results.json", "scores.parquet", "report.html", "own/age/test.parquet"):
         assert (out / file).exists()
-    with pytest.raises(ConfigError, match="already holds results"):
+    before = (out / "results.json").read_bytes()
+    prediction.prediction_track(data, out=out, **asked)
+    assert capsys.readouterr().out == shown, "the same command shows the scores again"
+    assert (out / "results.json").read_bytes() == before
+    (tmp_path / "own.py").write_text(OWN.replace('name = "own"', 'name = "own"\n    settings = {"k": 2}'))
+    with pytest.raises(ConfigError, match=r"own.age.*made with another method \(.*--force"):
+        prediction.prediction_track(data, out=out, **asked)
+    other = {**json.loads(before), "track": "imputation"}
+    (out / "results.json").write_text(json.dumps(other))
+    with pytest.raises(ConfigError, match=r"results of another kind \(imputation, now prediction\).*--force"):
         prediction.prediction_track(data, out=out, **asked)
     prediction.prediction_track(data, out=out, force=True, **asked)
 

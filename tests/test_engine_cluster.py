@@ -71,8 +71,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def scores(folder: Path) -> dict[str, bytes]:
-    """Files of a run, without the seconds that it took and the name of the folder."""
-    found = files(folder)
+    """Files of a run, without the seconds that it and its parts took and the name of the folder."""
+    found = {name: content for name, content in files(folder).items() if not name.startswith("parts/")}
     results = json.loads(found["results.json"])
     results.pop("seconds")
     found["results.json"] = json.dumps(results).encode()

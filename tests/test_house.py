@@ -20,6 +20,7 @@ FLOORS = [
         "writing",
         "json_text",
         "npz",
+        "plural",
         "engine",
         "tasks",
         "vitals",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wearjax import plural
 from wearjax.benchmarks.openmhc import imputation
 from wearjax.benchmarks.openmhc.imputation_results import ImputationResults
 from wearjax.convert import bundle as bundles
@@ -61,7 +62,7 @@ def run(
     config = configs.load_config("demo")
     if steps is not None:
         config = replace(config, loop=replace(config.loop, steps=steps))
-    say(f"Training a small LSM-2 for {config.loop.steps} steps")
+    say(f"Training a small LSM-2 for {config.loop.steps} {plural.noun(config.loop.steps or 0, 'step')}")
     loop.pretrain(config, data_dir=out / "days", out=out / "run", force=force, bundles=bundles)
     clock.lap("training")
 
@@ -83,7 +84,8 @@ def _cohort_days(path: Path, cohort: synthetic.Cohort, say: Callable[[str], None
     if (path / "store.json").exists():
         say(f"Using the cohort in {path}")
         return open_days(path)
-    say(f"Making {cohort.n_participants} participants of about {cohort.days_per_participant} days")
+    people, days = cohort.n_participants, cohort.days_per_participant
+    say(f"Making {people} {plural.noun(people, 'participant')} of about {days} {plural.noun(days, 'day')}")
     tally = Tally()
     importing.write_days(
         synthetic.read_days(cohort, tally=tally),

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -226,8 +226,15 @@ def _end_with_parent() -> None:
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
     """Processes that start meanwhile use one thread for linear algebra."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    with environment(dict.fromkeys(_THREADS, "1")):
+        yield
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables have these values meanwhile, and then again the ones they had."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:

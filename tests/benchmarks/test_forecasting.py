@@ -48,8 +48,9 @@ def evaluate(method, data_dir, **options):
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All files of a run folder; of results.json all but the seconds and the folder."""
+    """All files of a run folder but the parts, which tell seconds; of results.json all but the seconds."""
     found = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    found = {name: content for name, content in found.items() if not name.startswith("parts")}
     results = json.loads(found["results.json"])
     del results["seconds"]
     return {**found, "results.json": json.dumps(results).encode()}
@@ -166,16 +167,36 @@ def test_an_interrupted_run_gives_the_same_bytes(root, tmp_path):
     evaluate({"a": method}, root, output_dir=parts)
     assert method.asked == [10, 3, 25, 5, 6]
     assert files(parts) == files(whole)
-    assert not (parts / "unfinished").exists()
+
+
+def test_finished_results_are_read_again(root, tmp_path):
+    wanted = evaluate({"a": Level()}, root, output_dir=tmp_path)
+    before = files(tmp_path)
+    method = Level()
+    found = evaluate({"a": method}, root, output_dir=tmp_path)
+    assert method.asked == [10], "one window, to see whether this is the same method"
+    assert files(tmp_path) == before
+    assert found.summary() == wanted.summary()
+    assert evaluate({"a": Level()}, root, output_dir=tmp_path, bootstrap=0).n_boot == 0
+    joined = evaluate({"a": Level(), "b": Level(1.0)}, root, output_dir=tmp_path)
+    assert joined.summary() == evaluate({"a": Level(), "b": Level(1.0)}, root).summary()
 
 
 def test_results_are_never_replaced_silently(root, tmp_path):
     evaluate({"a": Level()}, root, output_dir=tmp_path)
-    with pytest.raises(ConfigError, match=r"already holds results.*force"):
-        evaluate({"a": Level(1.0)}, root, output_dir=tmp_path)
     before = (tmp_path / "results.json").read_bytes()
+    with pytest.raises(ConfigError, match=r"'a' now forecasts other values.*force"):
+        evaluate({"a": Level(1.0)}, root, output_dir=tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"a finished evaluation with another max_samples \(None, now 8\).*force"
+    ):
+        evaluate({"a": Level()}, root, output_dir=tmp_path, max_samples=8)
+    assert (tmp_path / "results.json").read_bytes() == before
     evaluate({"a": Level(1.0)}, root, output_dir=tmp_path, force=True)
     assert (tmp_path / "results.json").read_bytes() != before
+    (tmp_path / "parts" / "key.json").unlink()
+    with pytest.raises(ConfigError, match=r"already holds results.*force"):
+        evaluate({"a": Level(1.0)}, root, output_dir=tmp_path)
 
 
 def test_other_settings_or_data_do_not_go_on(root, tmp_path):
@@ -225,8 +246,14 @@ def test_the_command_line_takes_it_from_its_file(root, tmp_path, capsys):
     results = json.loads((out / "results.json").read_text())
     assert results["methods"] == ["seasonal_naive", "fading_mean"]
     assert (out / "report.html").stat().st_size > 10_000
+    before = (out / "results.json").read_bytes()
+    (out / "report.html").unlink()
+    cli.main(arguments)
+    assert capsys.readouterr().out == told, "the same command shows the scores again"
+    assert (out / "results.json").read_bytes() == before
+    assert (out / "report.html").exists()
     for again, line in (
-        (arguments, "pass --force"),
+        ([*arguments, "--horizon", "48"], "a finished evaluation with another horizon (24, now 48)"),
         ([*arguments, "--force", "--split=test", "--split=test"], "--split is given twice"),
         ([*arguments[:5], "--force", *arguments[5:7], arguments[6]], "two methods are called 'fading_mean'"),
         ([*arguments[:3], "--out", str(tmp_path / "b"), "--methods", "prophet"], "forecaster 'prophet'; known:"),

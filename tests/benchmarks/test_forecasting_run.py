@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from made_records import Level, hours, write_root
 
-from wearjax.benchmarks.openmhc import forecasting_unfinished
+from wearjax.benchmarks.openmhc import parts
 from wearjax.benchmarks.openmhc.forecasting_cases import Cases
+from wearjax.benchmarks.openmhc.forecasting_parts import ForecastingParts
 from wearjax.benchmarks.openmhc.forecasting_run import Run
-from wearjax.benchmarks.openmhc.forecasting_unfinished import Unfinished
 from wearjax.errors import ConfigError, MethodError
 from wearjax.predict.forecasters.seasonal_naive import SeasonalNaive
 from wearjax.segments import forecast_points, trajectories
@@ -28,7 +28,7 @@ def cases(tmp_path_factory):
 
 def passed(cases, methods, out=None, key=KEY) -> Run:
     run = Run({"seasonal_naive": SeasonalNaive(), **methods}, cases)
-    run.all_participants(lambda done, total: None, None if out is None else Unfinished(out, key))
+    run.all_participants(lambda done, total: None, None if out is None else ForecastingParts(out, key))
     return run
 
 
@@ -167,13 +167,13 @@ def test_methods_may_join_and_the_finished_are_not_asked(cases, tmp_path):
 
 
 def test_what_is_complete_is_written_along_the_way(cases, tmp_path, monkeypatch):
-    monkeypatch.setattr(forecasting_unfinished, "SECONDS", 0.0)
-    monkeypatch.setattr(forecasting_unfinished, "_SHARE", np.inf)
+    monkeypatch.setattr(parts, "SECONDS", 0.0)
+    monkeypatch.setattr(parts, "_SHARE", np.inf)
     saved = []
 
     class Watching(Level):
         def predict(self, history, horizon, *, index_days):
-            saved.append(len(list(tmp_path.glob("unfinished/*/*.parquet"))))
+            saved.append(len(list(tmp_path.glob("parts/*/*.parquet"))))
             return super().predict(history, horizon, index_days=index_days)
 
     passed(cases, {"a": Watching()}, tmp_path)
@@ -197,13 +197,13 @@ def test_other_settings_do_not_go_on(cases, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         passed(cases, {"a": Level(stops_at=(5, 7))}, tmp_path)
     with pytest.raises(ConfigError, match=r"another horizon \(24, now 48\).*force"):
-        Unfinished(tmp_path, {**KEY, "horizon": 48})
+        ForecastingParts(tmp_path, {**KEY, "horizon": 48})
 
 
 def test_a_broken_part_is_named(cases, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         passed(cases, {"a": Level(stops_at=(5, 7))}, tmp_path)
-    next((tmp_path / "unfinished" / "scale").iterdir()).write_bytes(b"PAR1 cut off")
+    next((tmp_path / "parts" / "scale").iterdir()).write_bytes(b"PAR1 cut off")
     with pytest.raises(ConfigError, match=r"part-00000.parquet: not readable"):
         passed(cases, {"a": Level()}, tmp_path)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_days import made_day
 
-from wearjax.benchmarks.openmhc import imputation, imputation_unfinished
+from wearjax.benchmarks.openmhc import imputation, imputation_parts, parts
 from wearjax.days.store import DayStoreWriter
 from wearjax.errors import ConfigError, MethodError
 
@@ -67,14 +67,37 @@ def assert_equal(found, wanted):
         np.testing.assert_array_equal(found.gallery[name], array)
 
 
+def files(folder):
+    return {file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_finished_results_are_read_again(data_dir, tmp_path):
+    wanted = evaluate({"a": Level()}, data_dir, tmp_path)
+    before = files(tmp_path)
+    again = Level()
+    assert_equal(evaluate({"a": again}, data_dir, tmp_path), wanted)
+    assert again.seen == ["p3", "p3"], "the first batch alone, to see whether this is the same method"
+    assert files(tmp_path) == before
+    assert evaluate({"a": Level()}, data_dir, tmp_path, bootstrap=0).n_boot == 0
+    joined = evaluate({"a": Level(), "b": Level(3.0)}, data_dir, tmp_path)
+    assert_equal(joined, evaluate({"a": Level(), "b": Level(3.0)}, data_dir))
+
+
 def test_results_are_never_replaced_silently(data_dir, tmp_path):
     evaluate({"a": Level()}, data_dir, tmp_path)
     before = (tmp_path / "results.json").read_bytes()
-    with pytest.raises(ConfigError, match=r"already holds results.*force"):
+    with pytest.raises(ConfigError, match=r"'a' now fills in other values.*force"):
         evaluate({"a": Level(2.0)}, data_dir, tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"a finished evaluation with another max_samples \(None, now 3\).*force"
+    ):
+        evaluate({"a": Level()}, data_dir, tmp_path, max_samples=3)
     assert (tmp_path / "results.json").read_bytes() == before
     evaluate({"a": Level(2.0)}, data_dir, tmp_path, force=True)
     assert (tmp_path / "results.json").read_bytes() != before
+    (tmp_path / "parts" / "key.json").unlink()
+    with pytest.raises(ConfigError, match=r"already holds results.*force"):
+        evaluate({"a": Level(2.0)}, data_dir, tmp_path)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MethodError])
@@ -89,7 +112,8 @@ def test_the_same_call_goes_on_where_it_was_stopped(data_dir, tmp_path, error):
     assert [p for p in again.seen if p == "p4"] == []
     assert again.seen.count("p3") == 2
     assert sorted(p.name for p in out.iterdir()) == [
-        "config.json", "per_user_errors.parquet", "predictions", "results.json", "scores.parquet",
+        "config.json", "parts", "per_user_errors.parquet", "predictions", "results.json", "scores.parquet",
+        "skill_scores.csv",
     ]  # fmt: skip
 
 
@@ -112,7 +136,9 @@ def test_another_method_of_the_same_name_does_not_go_on(data_dir, tmp_path):
 @pytest.mark.parametrize("changed", [{"scenarios": ("sleep_gap",)}, {"mask_seed": 7}, {"max_samples": 3}])
 def test_other_settings_do_not_go_on(data_dir, tmp_path, changed):
     interrupted(data_dir, tmp_path)
-    with pytest.raises(ConfigError, match=r"unfinished evaluation of other days or settings.*force"):
+    with pytest.raises(
+        ConfigError, match=rf"unfinished evaluation with another {next(iter(changed))}.*force"
+    ):
         evaluate({"a": Level()}, data_dir, tmp_path, **changed)
     assert_equal(
         evaluate({"a": Level()}, data_dir, tmp_path, force=True, **changed),
@@ -121,36 +147,40 @@ def test_other_settings_do_not_go_on(data_dir, tmp_path, changed):
 
 
 def test_what_is_complete_is_written_along_the_way(data_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(imputation_unfinished, "SECONDS", 0.0)
-    monkeypatch.setattr(imputation_unfinished, "_SHARE", np.inf)
+    monkeypatch.setattr(parts, "SECONDS", 0.0)
+    monkeypatch.setattr(parts, "_SHARE", np.inf)
     saved = []
 
     class Watching(Level):
         def impute(self, data, observed_mask, target_mask, *, user_ids):
-            saved.append(len(list(tmp_path.glob("unfinished/*.npz"))))
+            saved.append(len(list(tmp_path.glob("parts/*.npz"))))
             return super().impute(data, observed_mask, target_mask, user_ids=user_ids)
 
     evaluate({"a": Watching()}, data_dir, tmp_path)
-    assert saved == [0, 0, *[2] * 6]  # the baseline and the method, after each participant
+    assert saved == [
+        1,
+        1,
+        *[3] * 6,
+    ]  # training statistics; the baseline and the method, after each participant
 
 
 def test_a_broken_record_is_named(data_dir, tmp_path):
     interrupted(data_dir, tmp_path)
-    for file in (tmp_path / "unfinished").glob("*.npz"):
+    for file in (tmp_path / "parts").glob("*.npz"):
         file.write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(ConfigError, match=r"npz: not readable"):
         evaluate({"a": Level()}, data_dir, tmp_path)
 
 
-def test_the_key_depends_on_the_days(data_dir):
+def test_the_key_depends_on_days_and_people(data_dir):
     from wearjax.days.open import open_days
 
     days = open_days(data_dir)
-    keys = {imputation_unfinished.digest({"n": 1}, days, np.array(rows)) for rows in ([0, 1], [0, 2], [1, 0])}
-    keys.add(imputation_unfinished.digest({"n": 2}, days, np.array([0, 1])))
+    keys = {imputation_parts.digest_of(days, np.array(rows)) for rows in ([0, 1], [0, 2], [1, 0])}
     days.variance = days.variance + np.float32(1)
-    keys.add(imputation_unfinished.digest({"n": 1}, days, np.array([0, 1])))
-    assert len(keys) == 5
+    keys.add(imputation_parts.digest_of(days, np.array([0, 1])))
+    keys |= {imputation_parts.digest_of_people({"p1": {"sex": sex}}) for sex in ("male", "female")}
+    assert len(keys) == 6
 
 
 def test_results_name_themselves_in_one_short_line(data_dir):

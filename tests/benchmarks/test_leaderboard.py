@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import (
     bootstrap_timing,
     imputation_scores,
@@ -53,7 +54,7 @@ def write_packet(
 
 def write_run(folder, table: ErrorTable, *, n_days: int = 1):
     folder.mkdir(parents=True, exist_ok=True)
-    packet.write_table(packet.imputation_rows(table, split="test"), folder / leaderboard.RUN_TABLE)
+    result_files.write_table(folder / leaderboard.RUN_TABLE, packet.imputation_rows(table, split="test"))
     results = {"n_days": n_days, "fallback": dict.fromkeys(table.methods, 0.0)}
     (folder / "results.json").write_text(json.dumps(results))
     return folder

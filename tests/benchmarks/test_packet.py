@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import bootstrap_timing, packet
 from wearjax.errors import ConfigError
 
@@ -19,7 +20,7 @@ def table():
 
 def test_rows_are_the_finite_errors(table, tmp_path):
     rows = packet.imputation_rows(table, split="test")
-    written = pq.read_table(packet.write_table(rows, tmp_path / "rows.parquet"))
+    written = pq.read_table(result_files.write_table(tmp_path / "rows.parquet", rows))
     assert written.schema.equals(packet.IMPUTATION_COLUMNS)
     finite = sum(np.isfinite(e).sum() for e in (table.errors, *(g.errors for g in table.subgroups.values())))
     assert len(written) == finite

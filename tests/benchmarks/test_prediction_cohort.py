@@ -47,6 +47,15 @@ def test_cohorts_of_train_and_of_the_split(labels):
     assert found.test_context.dates == (("2020-01-01",),) * 2
     assert cohort(labels, "Hdl", "validation").test.users == ("e",)
     assert (found.test_context.task, found.test_context.split) == ("Hdl", "test")
+    assert {c.label_window for c in (found.train_context, found.test_context)} == {"full_history"}
+
+
+def test_methods_are_told_that_days_after_the_window_are_closed(tmp_path):
+    file = tmp_path / task_labels.ROOT_FILES["day", "forward"]
+    pq.write_table(pa.table(LABELS), file)
+    forward = task_labels.TaskLabels(file, window="forward")
+    found = cohort(forward, "Hdl")
+    assert {c.label_window for c in (found.train_context, found.test_context)} == {"forward"}
 
 
 def test_tasks_that_cannot_be_evaluated_say_why(labels):

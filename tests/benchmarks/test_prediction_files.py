@@ -50,7 +50,7 @@ def test_a_failed_write_leaves_no_finished_pair(file, monkeypatch):
     def broken(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prediction_files.packet, "write_table", broken)
+    monkeypatch.setattr(prediction_files.result_files, "write_table", broken)
     with pytest.raises(KeyboardInterrupt):
         prediction_files.write(file, ANSWERS, users=USERS, y_true=TRUTH, settings=SETTINGS)
     assert prediction_files.read(file, users=USERS, settings=SETTINGS) is None

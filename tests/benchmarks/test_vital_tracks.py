@@ -88,14 +88,34 @@ def test_a_finished_job_is_read_not_trained_again(stores, run, monkeypatch):
     again = tracks.evaluate(stores / "mover", output_dir=out, budget=BUDGET, **TINY)
     assert again.scores == found.scores
     assert again.variables == found.variables
+    cases = found.counts["test_cases"]
+    assert repr(again) == f"VitalResults(track 1, {cases} surgeries: dlinear, persistence)"
 
 
 def test_other_settings_in_the_same_folder_are_refused(stores, run):
     out, _ = run
-    with pytest.raises(StoreError, match="other settings or data"):
-        tracks.evaluate(
-            stores / "mover", output_dir=out, budget=tracks.Budget(epochs=2, batch_size=64), **TINY
-        )
+    other = tracks.Budget(epochs=2, batch_size=64)
+    with pytest.raises(ConfigError, match=r"a run with another budget.epochs \(1, now 2\).*--force"):
+        tracks.evaluate(stores / "mover", output_dir=out, budget=other, **TINY)
+    before = json.loads((out / "config.json").read_text())
+    (out / "config.json").unlink()  # jobs know themselves, too
+    try:
+        with pytest.raises(StoreError, match="other settings or data"):
+            tracks.evaluate(stores / "mover", output_dir=out, budget=other, **TINY)
+    finally:
+        (out / "config.json").write_text(json.dumps(before, indent=1) + "\n")
+
+
+def test_force_starts_over_and_spares_what_is_not_a_run(stores, run, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    tracks.clear(tmp_path)
+    assert (tmp_path / "notes.txt").exists()
+    (tmp_path / "results.json").write_text('{"track": "imputation"}')
+    with pytest.raises(ConfigError, match=r"results of another kind \(imputation, now vitalbench\).*--force"):
+        tracks.evaluate(stores / "mover", output_dir=tmp_path, budget=BUDGET, **TINY)
+    with pytest.raises(ConfigError, match="is the run itself"):
+        tracks.score_run(run[0], stores / "mover", output_dir=run[0], force=True)
+    assert (run[0] / "results.json").exists()
 
 
 def test_the_run_states_switches_and_counts(run):
@@ -111,6 +131,7 @@ def test_the_page_holds_tables_units_and_a_forecast(run):
     out, _ = run
     text = vital_page.write(out).read_text()
     assert "<svg" in text
+    assert "3 minutes ahead from its middle" in text
     assert "MAP_ART (mmHg)" in text
     assert "3 min" in text
     assert "The surgeries of MOVER-SIS are invented" in text
@@ -119,10 +140,18 @@ def test_the_page_holds_tables_units_and_a_forecast(run):
     assert vital_page.is_run(out)
 
 
-def test_weights_scored_again_give_the_same_errors(stores, run, tmp_path):
+def test_weights_scored_again_give_the_same_errors(stores, run, tmp_path, monkeypatch):
     out, found = run
     again = tracks.score_run(out, stores / "mover", output_dir=tmp_path)
-    assert again.outcomes[0].cases == found.outcomes[0].cases
+    assert [o.plan for o in again.outcomes] == [o.plan for o in found.outcomes]
+    assert [o.cases for o in again.outcomes] == [o.cases for o in found.outcomes]
+    assert again.config["plans"] == found.config["plans"]
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs, "score", lambda *_: pytest.fail("scored again"))
+        read = tracks.score_run(out, stores / "mover", output_dir=tmp_path)
+    assert (read.scores, read.variables) == (again.scores, again.variables)
+    with pytest.raises(ConfigError, match=r"a run with another split \(test, now all\).*--force"):
+        tracks.score_run(out, stores / "mover", output_dir=tmp_path, split="all")
     everything = tracks.score_run(out, stores / "mover", output_dir=tmp_path / "all", split="all")
     assert len(everything.outcomes[0].cases) == len(open_cases(stores / "mover"))
 
@@ -130,9 +159,49 @@ def test_weights_scored_again_give_the_same_errors(stores, run, tmp_path):
 def test_incomplete_track_scores_the_kept_variables_only(stores, tmp_path):
     found = tracks.evaluate(stores / "mover", track=2, output_dir=tmp_path, budget=BUDGET, **TINY)
     n_targets = vitals.CENTRES["mover"].n_targets
+    model, baseline = ([(of, name) for of, name, _, _ in o.variables] for o in found.outcomes)
+    assert baseline == model, "the same variables of the same surgeries"
     for case in found.outcomes[0].cases:
-        scored = {name for of, name, _, _ in found.outcomes[0].variables if of == case}
+        scored = {name for of, name in model if of == case}
         assert 1 <= len(scored) < n_targets
+
+
+def test_persistence_is_scored_beside_the_models_and_in_no_ranking(stores, run, tmp_path):
+    out, found = run
+    content = json.loads((out / "results.json").read_text())
+    assert [(p["kind"], p["role"]) for p in content["config"]["plans"]] == [
+        ("dlinear", "model"), ("persistence", "baseline"),
+    ]  # fmt: skip
+    assert "persistence" not in plans.MODELS
+    assert content["counts"]["jobs"]["persistence-3min"]["trained"] is False
+    assert {s["minutes"] for s in content["scores"] if s["model"] == "persistence"} == {3, 0}
+    test = tracks._home(open_cases(stores / "mover"), VitalSettings(), minute=False).splits().test
+    future, observed = test.future(0, 3)
+    guess = np.zeros_like(future)
+    for row, variable in np.ndindex(len(future), test.n_targets):
+        seen = [i for i in range(max(0, row - 29), row + 1) if test.observed[i, variable]]
+        guess[row, :, variable] = test.targets[seen[-1], variable] if seen else 0
+    assert found.outcomes[-1].cases[test.ids[0]]["MAE"] == pytest.approx(
+        np.abs(future - guess)[observed].mean(), rel=1e-5
+    )
+    better = {s.metric: s for s in found.scores if s.model == "persistence" and not s.minutes}
+    best = [
+        dataclasses.replace(s, mean=better[s.metric].mean + (1 if s.metric in ("MAE", "RMSE") else -1))
+        if s.model == "dlinear" else s
+        for s in found.scores
+    ]  # fmt: skip
+    shown = dataclasses.replace(found, scores=best)
+    starts = ("dlinear", "persistence (")
+    rows = [line.split("  ")[0] for line in shown.summary().splitlines() if line.startswith(starts)]
+    assert rows == ["dlinear", "persistence (not trained)"] * 4, "last, although it is better"
+    assert "persistence is not trained" in shown.summary()
+    shown.save(tmp_path)
+    page_text = vital_page.write(tmp_path).read_text()
+    assert "Of 1 model, dlinear has the lowest error" in page_text
+    table = page_text.split("<h2>Scores</h2>")[1].split("</table>")[0]
+    assert table.count('class="best"') == 2, "the model, at its horizon and on average"
+    assert table.index("★") < table.index("persistence (not trained)")
+    assert '<th scope="col" class="n">persistence (not trained)</th>' in page_text
 
 
 def test_across_centres_with_the_upper_bound(stores, tmp_path, monkeypatch):
@@ -140,7 +209,8 @@ def test_across_centres_with_the_upper_bound(stores, tmp_path, monkeypatch):
     found = tracks.evaluate(
         stores / "vitaldb", track=3, target=stores / "mover", output_dir=tmp_path, budget=BUDGET, **TINY
     )
-    assert set(found.table("MAE")) == {"dlinear", "dlinear_upper_bound"}
+    assert set(found.table("MAE")) == {"dlinear", "dlinear_upper_bound", "persistence"}
+    assert list(found.outcomes[-1].cases) == open_cases(stores / "mover").splits["test"]
     assert "An upper bound is a MambaTS trained on the centre" in found.summary()
     assert "identity across centres, solved for the upper bound" in vital_page.write(tmp_path).read_text()
     assert list(found.outcomes[0].cases) == open_cases(stores / "mover").splits["test"]
@@ -225,3 +295,11 @@ def test_a_recording_too_short_to_score_is_forecast_from_its_end(run, tmp_path):
     assert np.isfinite(example.forecast).all()
     assert np.isnan(example.future).all()
     assert "<svg" in vital_page.write(tmp_path / "scored").read_text()
+
+
+def test_a_horizon_of_one_minute_is_singular(stores, tmp_path):
+    options = TINY | {"horizons": (1,)}
+    found = tracks.evaluate(stores / "mover", output_dir=tmp_path, budget=BUDGET, **options)
+    assert "1 minute ahead from its middle" in vital_page.write(tmp_path).read_text()
+    head = dataclasses.replace(found, counts=found.counts | {"test_cases": 1}).summary().splitlines()[0]
+    assert "1 test surgery." in head

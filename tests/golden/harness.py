@@ -43,6 +43,8 @@ CONTENT_FAMILIES = (
     ("vital_metrics_aggregate", {"rule", "cases", "expected"}),
     ("vital_windowing", {"csv_rows"}),
     ("vital_parameter_counts", {"counts"}),
+    ("vital_published_results", {"tables", "horizon_minutes", "steps"}),
+    ("published_leaderboard", {"method_pools", "cohort_numbers", "baseline_cohort_statistics"}),
 )
 MASKS_FAMILY, MASKS_KEY = "vital_masks", "val_or_test_first_cases"  # every value of the file has this key
 FILE_KEY = "__file__"  # where a case that is a whole file was read

@@ -13,6 +13,11 @@ from wearjax.errors import ConfigError
 from wearjax.models.vital import variable_order
 
 
+def path_cost(costs, order):
+    """Sum over the transitions of an order, without the first channel's own."""
+    return float(costs[order[:-1], order[1:]].sum())
+
+
 @settings(max_examples=8)
 @given(st.integers(0, 1000), st.integers(3, 6))
 def test_finds_the_cheapest_path(seed, channels):
@@ -22,10 +27,8 @@ def test_finds_the_cheapest_path(seed, channels):
     assert sorted(order) == list(range(channels))
     assert order[0] == start
     others = [i for i in range(channels) if i != start]
-    best = min(
-        variable_order.path_cost(costs, np.array([start, *rest])) for rest in itertools.permutations(others)
-    )
-    assert variable_order.path_cost(costs, order) == pytest.approx(best)
+    best = min(path_cost(costs, np.array([start, *rest])) for rest in itertools.permutations(others))
+    assert path_cost(costs, order) == pytest.approx(best)
 
 
 def test_a_hidden_chain_of_many_channels_is_found_and_repeatable():

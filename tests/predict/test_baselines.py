@@ -36,12 +36,11 @@ def test_all_names_fill_single_days_and_windows():
             out = protocols.call_impute(
                 method, data, target, target, sample_indices=np.array([0]), user_ids=["e"], **offsets
             )
-            # One day leaves the two others; a window of all three leaves none.
-            other = 3.5 if n_days == 1 and "mode" not in name else 3.0 if n_days == 1 else 0.5
-            wanted = other if name.startswith("personalized") else 0.5
-            if "mode" in name and wanted == 0.5:
-                wanted = 0.0
-            assert np.all(out == wanted), name
+            # Days of 2, 3 and 4: each is filled from the two others, in a window as alone.
+            others = (3.0, 2.0, 2.0) if "mode" in name else (3.5, 3.0, 2.5)
+            train = 0.0 if "mode" in name else 0.5
+            wanted = others[:n_days] if name.startswith("personalized") else (train,) * n_days
+            assert np.all(out == np.repeat(wanted, 1440)), name
 
 
 def test_the_training_days_are_read_once_for_all_means():

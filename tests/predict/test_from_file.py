@@ -64,8 +64,3 @@ def test_a_file_that_fails_says_so_in_one_line(tmp_path, content):
     with pytest.raises(ConfigError, match=r"broken\.py: \w+Error while it was loaded") as caught:
         from_file.load(f"{tmp_path / 'broken.py'}:A")
     assert "\n" not in str(caught.value)
-
-
-def test_names_of_the_library_are_not_files():
-    assert from_file.is_file_method("a/b.py:C")
-    assert not from_file.is_file_method("personalized_mean")

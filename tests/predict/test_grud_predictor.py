@@ -57,6 +57,26 @@ def test_learns_and_answers_for_every_task(method):
         asked(method, "active", ("p00",))
 
 
+def test_channel_means_are_those_of_the_participants_asked(method, monkeypatch):
+    seen, answers = [], grud.Network.answers
+    monkeypatch.setattr(
+        grud.Network, "answers", lambda self, cohort: seen.append(cohort) or answers(self, cohort)
+    )
+    few = SPLITS.test[1:3]
+    asked(method, "age", few)
+    asked(method, "level", few)
+    asked(method, "age")
+    cohort, everybody = seen  # the second task asked the same people
+    assert cohort.users == tuple(sorted(few))
+    measured = np.isfinite(cohort.hours)
+    wanted = np.where(measured, cohort.hours.astype(np.float64), 0).sum((0, 1)) / measured.sum((0, 1)).clip(1)
+    np.testing.assert_allclose(cohort.means, wanted, rtol=1e-6)
+    assert (cohort.means != everybody.means).any()
+    own = [method._rows.of(user)[0] for user in cohort.users]
+    np.testing.assert_array_equal(cohort.hours, method._source.hours(np.concatenate(own)).swapaxes(1, 2))
+    assert cohort.starts.tolist() == np.cumsum([0, *map(len, own)]).tolist()
+
+
 def test_weights_are_kept(store, folder, method, monkeypatch):
     monkeypatch.setattr(grud.Network, "train", None)
     again = GRUD(store, tasks=TASKS, training=TINY, cache_dir=folder)

@@ -104,12 +104,15 @@ def test_unknown_participant_gets_training_values(name, users):
 
 
 @pytest.mark.parametrize("name", personalized.NAMES)
-def test_a_window_leaves_all_its_days_out(name):
+def test_each_day_of_a_window_is_filled_as_if_alone(name):
     # The days of b by date are 2, 3, 0, 5; a window of three slots starts at day 3 after one padded slot.
     out = fill(
         name, [3], user_ids=["b"], sample_indices=np.array([3]), day_offsets=np.array([[-1, 0, 1]]), n_days=3
     )
-    np.testing.assert_allclose(out[0], np.tile(expected(name, [2, 5]), 3), rtol=1e-6)
+    slots = [expected(name, others) for others in ([2, 3, 0, 5], [2, 0, 5], [2, 3, 5])]
+    np.testing.assert_allclose(out[0], np.concatenate(slots, axis=1), rtol=1e-6)
+    single = fill(name, [3, 0], user_ids=["b", "b"], sample_indices=np.array([3, 0]))
+    np.testing.assert_array_equal(out[0, :, MINUTES:], np.concatenate([*single], axis=1))
 
 
 @pytest.mark.parametrize("name", personalized.NAMES)

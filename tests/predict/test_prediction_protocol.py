@@ -15,6 +15,7 @@ from wearjax.predict.protocols import (
     call_fit,
     call_predict,
     call_set_context,
+    check_supported,
     data_spec_of,
 )
 
@@ -58,6 +59,33 @@ def test_inputs_of_a_method():
     assert data_spec_of(method(data_spec=DataSpec("hourly", "series", 5))).length == 5
     with pytest.raises(ConfigError, match=r"Odd\.data_spec: expected a DataSpec, got 'hourly'"):
         data_spec_of(method(data_spec="hourly"))
+
+
+@pytest.mark.parametrize(
+    ("members", "attribute"),
+    [
+        ({"set_loader": lambda self, loader: None}, "set_loader"),
+        ({"set_temporal_window": lambda self, window: None}, "set_temporal_window"),
+        ({"segment_resolution": "weekly"}, "segment_resolution: 'weekly'"),
+        ({"segment_resolution": "minute"}, "segment_resolution: 'minute'"),
+    ],
+)
+def test_what_a_method_would_wait_for_in_vain_is_named(members, attribute):
+    odd = method(**members)
+    with pytest.raises(MethodError, match=rf"^mine\.{attribute}"):
+        check_supported(odd, data_spec_of(odd), name="mine")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {}, {"streaming": True, "needs_segments": False}, {"streaming": False, "needs_segments": True},
+        {"segment_resolution": None}, {"segment_resolution": "daily"}, {"set_loader": None},
+        {"segment_resolution": "minute", "data_spec": ("minute", "day")},
+    ],
+)  # fmt: skip
+def test_what_changes_nothing_here_is_taken(members):
+    check_supported(method(**members), data_spec_of(method(**members)))
 
 
 def test_optional_calls_may_be_absent():

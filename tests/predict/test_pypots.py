@@ -186,7 +186,9 @@ def test_the_output_is_that_of_pypots(kind, tmp_path):
         "kind": kind,
         "checkpoint": "theirs.pypots",
         "normalization_stats": "normalization_stats.json",
-        "fourier_modes": pypots_models.fourier_modes_of(settings, 42) or None,
+        "fourier_modes": {"block": modes}
+        if (modes := pypots_models.fourier_modes_of(settings, 42))
+        else None,
         "arch": {"n_features": 19, **dataclasses.asdict(settings)},
         "provenance": {},
     }
@@ -432,9 +434,10 @@ def test_time_gaps_are_those_of_pypots():
 
 @pytest.fixture
 def fedformer(tmp_path):
-    """Folder of a FEDformer, and its answers."""
-    model = pypots_models.build(SMALL["fedformer"], training=TrainingSettings(seed=7))
-    imputer = pypots.PyPOTSImputer(model, SMALL["fedformer"], STATS)
+    """Folder of a FEDformer whose two layers share the Fourier block, and its answers."""
+    settings = dataclasses.replace(SMALL["fedformer"], n_layers=2)
+    model = pypots_models.build(settings, training=TrainingSettings(seed=7))
+    imputer = pypots.PyPOTSImputer(model, settings, STATS)
     return imputer.save(tmp_path / "model"), imputer
 
 
@@ -445,16 +448,14 @@ def test_frequencies_travel_beside_the_weights(fedformer):
     assert modes == sorted(set(modes))
     assert modes == pypots_models.fourier_modes_of(SMALL["fedformer"], 7)
     assert modes != pypots_models.fourier_modes_of(SMALL["fedformer"], 8)
-    assert json.loads((folder / "fourier_modes.json").read_text()) == modes
+    sidecar = folder / "fourier_modes.json"
+    blocks = [f"encoder.encoder.attn_layers.{i}.attention.attention_operator" for i in (0, 1)]
+    assert json.loads(sidecar.read_text()) == dict.fromkeys(blocks, modes)
     data, observed, target = made(1)
     wanted = imputer.impute(data, observed, target)
     np.testing.assert_array_equal(pypots.PyPOTSImputer.load(folder).impute(data, observed, target), wanted)
     manifest = json.loads((folder / "openmhc_manifest.json").read_text())
-    for given in (modes, {"index": modes}):
-        (folder / "openmhc_manifest.json").write_text(json.dumps(manifest | {"fourier_modes": given}))
-        assert pypots.PyPOTSImputer.load(folder).fourier_modes == modes
-    np.save(folder / "modes.npy", np.asarray(modes))
-    (folder / "openmhc_manifest.json").write_text(json.dumps(manifest | {"fourier_modes": "modes.npy"}))
+    (folder / "openmhc_manifest.json").write_text(json.dumps(manifest | {"fourier_modes": {"block": modes}}))
     assert pypots.PyPOTSImputer.load(folder).fourier_modes == modes
     (folder / "openmhc_manifest.json").write_text(
         json.dumps(manifest | {"fourier_modes": None, "spec_version": 1})
@@ -466,6 +467,23 @@ def test_frequencies_travel_beside_the_weights(fedformer):
     assert not np.allclose(found[target], wanted[target], rtol=1e-4)
     with pytest.raises(CheckpointError, match="expected 6 whole numbers"):
         pypots.PyPOTSImputer.load(folder, fourier_modes=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1, 2, 3, 4, 5, 6], r"expected \{module path: \[numbers\]\}"),
+        ({}, r"expected \{module path: \[numbers\]\}"),
+        ({"a": 3}, "a: expected a list of whole numbers"),
+        ({"a": [1, True]}, "a: expected a list of whole numbers"),
+        ({"a": [1, 2], "b": [1, 3]}, "b and a differ; the layers share one Fourier block"),
+    ],
+)
+def test_frequencies_of_another_form_are_refused(fedformer, content, message):
+    folder, _ = fedformer
+    (folder / "fourier_modes.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=f"fourier_modes: {message}"):
+        pypots.PyPOTSImputer.load(folder)
 
 
 def test_building_leaves_random_numbers_alone():

@@ -172,6 +172,12 @@ def test_shipped_configurations_are_as_published():
     assert brits.optimizer.clip_norm == 1.0
     for config in (daily, weekly, brits):
         assert (config.loop.epochs, config.data.batch_size, config.optimizer.weight_decay) == (100, 32, 0.0)
+        assert (config.loop.validate_epochs, config.loop.validate_every, config.loop.patience) == (
+            1.0,
+            None,
+            10,
+        )
+        assert config.loop.validation_examples >= 10**9  # all of the split
         assert (config.optimizer.beta1, config.optimizer.beta2) == (
             0.9,
             0.999,

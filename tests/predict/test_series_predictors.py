@@ -46,8 +46,8 @@ def dates(*offsets):
     return tuple(str(np.datetime64(FIRST_DATE) + np.timedelta64(o, "D")) for o in offsets)
 
 
-def context(store, *eligible):
-    return EvalContext("t", "train", users(store), tuple(dates(*own) for own in eligible))
+def context(store, *eligible, window="full_history"):
+    return EvalContext("t", "train", users(store), tuple(dates(*own) for own in eligible), window)
 
 
 def windows(store, length, *last):
@@ -86,11 +86,13 @@ def direct(model, values, observed):
 def test_toto_is_the_last_patch_averaged_over_the_channels(store, tmp_path):
     model = toto_folder(tmp_path / "toto", prefix="model.")
     probe = Toto(store, tmp_path / "toto", length=64, device="cpu", batch_size=2)
-    found = probe.participant_vectors(context(store, (0, 4), (0, 1, 2), ()))
-    values, observed = windows(store, 64, 4, 2, 4)
-    wanted = direct(model, values, observed).mean(axis=1)
-    np.testing.assert_allclose(found[:2], wanted[:2], rtol=1e-5, atol=1e-6)
-    assert (found[2] == 0).all()  # nobody's days: zeros
+    # The ablation alone forgets what comes after the last eligible day.
+    for window, last in (("full_history", (N_DAYS - 1,) * 3), ("forward", (4, 2, 4))):
+        found = probe.participant_vectors(context(store, (0, 4), (0, 1, 2), (), window=window))
+        values, observed = windows(store, 64, *last)
+        wanted = direct(model, values, observed).mean(axis=1)
+        np.testing.assert_allclose(found[:2], wanted[:2], rtol=1e-5, atol=1e-6)
+        assert (found[2] == 0).all()  # nobody's days: zeros
     assert found.shape == (3, 6)
     assert probe.ignored_keys == []
     assert probe.settings["hours"] == 64
@@ -155,7 +157,7 @@ def test_chronos_is_the_last_future_token_averaged_over_the_channels(store, tmp_
     assert path == str(folder)
     assert options["local_files_only"]
     assert probe.length == 48  # the checkpoint's own context
-    found = probe.participant_vectors(context(store, (4,), (2,), (0, 2)))
+    found = probe.participant_vectors(context(store, (4,), (2,), (0, 2), window="forward"))
     values, observed = windows(store, 48, 4, 2, 2)
     call = probe._model.calls[-1]
     seen = call["context"].numpy().reshape(3, 19, 48)

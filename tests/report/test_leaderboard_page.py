@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from wearjax import cli
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import bootstrap_timing, packet
 from wearjax.errors import ConfigError
 from wearjax.report import leaderboard, page
@@ -32,7 +33,7 @@ def scored_run(folder, table, methods):
     folder.mkdir()  # without scores of its own, which would only cost figures
     (folder / "results.json").write_text(json.dumps({"n_days": 1, "fallback": dict.fromkeys(methods, 0.0)}))
     rows = packet.imputation_rows(table, split="test", rename={m: m for m in methods})
-    packet.write_table(rows, folder / "per_user_errors.parquet")
+    result_files.write_table(folder / "per_user_errors.parquet", rows)
     return folder
 
 

@@ -11,7 +11,8 @@ import pytest
 from made_days import FIRST_DATE, made_cohort, made_day
 from openmhc_root import write_openmhc_root, write_trajectories
 
-from wearjax.days import clean, hourly
+from wearjax.day import Day
+from wearjax.days import clean, hourly, importing
 from wearjax.days.open import open_days
 from wearjax.days.store import DayStoreWriter
 from wearjax.errors import ConfigError, SourceError
@@ -155,6 +156,44 @@ def test_a_root_without_trajectories_says_so(tmp_path):
     (root / "forecasting_sample_index" / "day_remain_mask.json").unlink()
     with pytest.raises(SourceError, match=r"day_remain_mask.json: not found"):
         trajectories.open_trajectories(root)._retained_dates  # noqa: B018
+
+
+def short_nights(day: int) -> Day:
+    """Fourteen minutes of sleep in each of twelve hours (168, so below the threshold of a day); no phone on day 3."""
+    made = made_day("a", day, nonwear=900.0 if day == 5 else 60.0)
+    made.values[7] = np.tile(np.arange(60) < 14, 24) & (np.arange(1440) < 720)
+    made.values[0] *= day != 3
+    return made
+
+
+def test_a_store_has_the_trajectories_of_the_root_it_came_from(tmp_path):
+    days = [short_nights(day) for day in range(18) if day not in (7, 8)]
+    days += [made_day(user, day) for user in ("b", "c") for day in range(2)]
+    root = write_openmhc_root(tmp_path / "root", days, {"train": ["a"], "validation": ["b"], "test": ["c"]})
+    hours, retained = {}, {}
+    for user in "abc":
+        own = [day for day in days if day.participant == user]
+        first = own[0].date
+        record = np.full(((own[-1].date - first).days + 1, 24, 19), np.nan, np.float32)
+        for day in own:
+            minutes = day.values.copy()
+            minutes[5, minutes[5] == 0] = np.nan  # an hour is the mean of its readings
+            record[(day.date - first).days] = hourly.aggregate(minutes).T
+        hours[user] = first, record.reshape(-1, 19)
+        retained[user] = [day.date.isoformat() for day in own if day.nonwear_minutes < 720]
+    write_trajectories(root, hours, retained)
+    importing.import_days("openmhc", root, tmp_path / "store")
+    theirs, ours = trajectories.open_trajectories(root), trajectories.open_trajectories(tmp_path / "store")
+    assert ours.participants == theirs.participants
+    for wanted, found in zip(theirs, ours, strict=True):
+        assert found.first_day == wanted.first_day
+        np.testing.assert_array_equal(found.values, wanted.values)
+        np.testing.assert_array_equal(found.retained, wanted.retained)
+    recorded = np.repeat([day not in (7, 8) for day in range(18)], 24)
+    values = ours.get("a").values
+    assert np.isfinite(values[:, recorded][[0, 7]]).all()  # 192 hours of sleep, and a phone on other days
+    assert np.isnan(values[:, ~recorded]).all()
+    assert not (ours.get("b").values[7] == 0).any()
 
 
 class Array2D(pa.ExtensionType):

@@ -12,7 +12,7 @@ import pytest
 import toy_pretraining as toy
 from flax import nnx
 
-from wearjax.batches import placement
+from wearjax.batches import placement, source
 from wearjax.convert import bundle as bundles
 from wearjax.day import Day
 from wearjax.days.hourly_scaler import HourlyScaler
@@ -26,7 +26,7 @@ from wearjax.predict.forecasters.seasonal_naive import SeasonalNaive
 from wearjax.predict.forecasters.series import SeriesForecaster
 from wearjax.segments import forecast_points, trajectories
 from wearjax.train import config as configs
-from wearjax.train import loop, metrics, optimizer, step, strategy, tasks
+from wearjax.train import data, loop, metrics, optimizer, step, strategy, tasks
 from wearjax.train import state as states
 from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig
 
@@ -191,6 +191,18 @@ def test_published_training(kind):
     schedule = optimizer.warmup_cosine(published.optimizer, steps=100)
     assert {float(schedule(s)) for s in (0, 1, 50, 99)} == {float(np.float32(1e-3))}
     assert configs.from_dict(json.loads(json.dumps(configs.to_dict(published)))) == published
+
+
+def test_windows_of_a_participant_are_neighbours_in_an_epoch(cohort):
+    found = data.open_training_days(cohort, DataConfig())
+    examples = data.forecast_examples(found, seed=0, steps=STEPS, horizon=HORIZON)
+    batches = source.ShuffledBatches(
+        examples.train, batch_size=6, n_batches=16, seed=0, groups=examples.groups
+    )  # six windows each of eight participants
+    owners = [set(examples.train.owner[batch["index"]]) for batch in (batches[step] for step in range(16))]
+    assert [len(own) for own in owners] == [1] * 16
+    for epoch in (owners[:8], owners[8:]):
+        assert set.union(*epoch) == set(range(8))
 
 
 def test_a_cohort_without_whole_days_has_no_windows(cohort, tmp_path):

@@ -6,9 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
+from made_days import made_cohort
+from openmhc_root import write_openmhc_root
 
 from wearjax.day import Day
-from wearjax.days.store import DayStoreWriter
+from wearjax.days import importing, normalization
+from wearjax.days.store import DayStore, DayStoreWriter
 from wearjax.errors import ConfigError
 from wearjax.train import data
 from wearjax.train.config import DataConfig
@@ -67,3 +70,32 @@ def test_windows_and_weeks(tmp_path):
     week = found_weeks.train.read(np.array([0]), np.array([5]))
     assert week["values"].shape == (1, 168, 19)
     assert np.isnan(week["values"][0, 5 * 24 : 6 * 24]).all()  # the day that is not there
+
+
+@pytest.mark.parametrize("folder", ["processed", "."])
+def test_statistics_that_came_with_a_root_are_used(tmp_path, folder):
+    days = made_cohort(3, 7)
+    ids = sorted({day.participant for day in days})
+    parts = {name: [user] for name, user in zip(("train", "validation", "test"), ids, strict=True)}
+    root = write_openmhc_root(tmp_path / "root", days, parts)
+    found = data.open_training_days(root, DataConfig(retained_only=False))
+    told: list[str] = []
+    cuts = (data.day_examples, data.window_examples, data.week_examples)
+    for cut in cuts:
+        cut(found, seed=0).fit_and_say(told.append, train_days=7)
+    assert told == ["fitting normalization on 7 days"] * 3
+    told.clear()
+    for name, mean in (("normalization_stats.json", 3.0), ("normalization_stats_hourly.json", 5.0)):
+        stats = {"means": [mean] * 19, "stds": [2.0] * 19, "channels": list(range(7)), "epsilon": 1e-8}
+        (root / folder / name).write_text(json.dumps(stats))
+    for cut, mean, epsilon in zip(cuts, (3, 3, 5), (1e-8, 1e-8, 0), strict=True):
+        got = cut(found, seed=0).fit_and_say(told.append, train_days=7)
+        assert got.means.tolist() == [mean] * 7 + [0] * 12
+        assert got.stds.tolist() == [2] * 7 + [1] * 12
+        assert got.epsilon == epsilon
+    assert told == [
+        f"normalization as it came with the data: {root / folder / name}"
+        for name in ["normalization_stats.json"] * 2 + ["normalization_stats_hourly.json"]
+    ]
+    importing.import_days("openmhc", root, tmp_path / "store")
+    assert normalization.shipped(DayStore(tmp_path / "store"), "minute") is None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tyro.conf import Positional
 
-from wearjax.cli.output import Bar, Force, PathArgument, console, only_page_missing, print_rows
+from wearjax.cli import options
+from wearjax.cli.output import Bar, Force, PathArgument, console, going_on, print_rows, show
 
 # Names of `wearjax.predict.imputers.baselines`, which help should not have to import.
 BASELINES = (
@@ -38,55 +39,53 @@ def imputation_track(
     *,
     out: Path,
     bundle: tuple[Path, ...] = (),
-    method: tuple[str, ...] = (),
+    method: options.OwnMethods = (),
     methods: tuple[str, ...] = BASELINES,
     scenarios: tuple[str, ...] = (),
     n_days: int = 1,
     split: Literal["validation", "test"] = "test",
     max_samples: int | None = None,
-    bootstrap: int = 1000,
+    bootstrap: options.Bootstrap = 1000,
     seed: int = 42,
+    mask_dir: Path | None = None,
+    mask_seed: int = 42,
     batch_days: int = 256,
-    engine: str | None = None,
+    engine: options.Engine = None,
     jobs: int | None = None,
     force: Force = False,
 ) -> None:
     """Score imputers on the OpenMHC masking scenarios, on single days or on windows of several days.
 
-    Interrupted, the same command goes on where it stopped.
+    Interrupted, the same command goes on where it stopped; finished, it shows the scores again.
 
     Args:
         data: day store with splits, or OpenMHC data root.
         out: run folder for the scores and the report.
         bundle: trained models to score beside the statistical methods.
-        method: methods of your own, as FILE.py:Class.
         methods: statistical imputers.
         scenarios: masking scenarios (default: all six).
         n_days: days a method sees at once, 1 to 7.
         max_samples: score at most this many days, or windows.
-        bootstrap: resamples for the intervals.
+        mask_dir: folder of published masks, SPLIT/SCENARIO.npz (default: the one that a full OpenMHC data root holds,
+            else masks are drawn).
+        mask_seed: draws the masks; the benchmark's are those of 42.
         batch_days: most days in one call of a method.
-        engine: where participants are worked on: local (processes), dask (a Dask cluster on this machine) or
-            the address of a Dask scheduler, tcp://HOST:PORT (default: this process).
         jobs: processes of the engine (default: one a core).
     """
-    from wearjax.benchmarks.openmhc import imputation
+    from wearjax.benchmarks.openmhc import arguments, imputation
     from wearjax.days import splits
     from wearjax.days.open import open_days
     from wearjax.predict import from_file
-    from wearjax.predict.imputers import baselines
+    from wearjax.predict.imputers import baselines, loading
     from wearjax.report import page
 
-    if only_page_missing(out, force=force):
-        console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
-        return
     own = [from_file.load(text) for text in method]
-    trained = [_trained_imputer(path) for path in bundle]
+    trained = [(options.run_name(path), loading.load(path)) for path in bundle]
     days, members = open_days(data), splits.read_splits(data)
     chosen = [members.indices(days, name) for name in ("train", split)]
-    try:
+    with going_on(out):
         results = imputation.evaluate_imputation(
-            imputation.named([*baselines.build_all(methods, days, *chosen).items(), *trained, *own]),
+            arguments.distinct([*baselines.build_all(methods, days, *chosen).items(), *trained, *own]),
             data_dir=data,
             split=split,
             n_days=n_days,
@@ -95,25 +94,14 @@ def imputation_track(
             output_dir=out,
             bootstrap=bootstrap,
             seed=seed,
+            mask_dir=mask_dir,
+            mask_seed=mask_seed,
             batch_days=batch_days,
             engine=engine,
             jobs=jobs,
             force=force,
         )
-    except KeyboardInterrupt:
-        console.print(
-            f"What is complete is kept in {out}: the same command goes on from there", soft_wrap=True
-        )
-        raise
-    console.print(results.summary(), soft_wrap=True, highlight=False)
-    console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
-
-
-def _trained_imputer(path: Path) -> tuple[str, Any]:
-    """A trained imputer of any kind, with the name it goes by: its run's, else its folder's."""
-    from wearjax.predict.imputers import loading
-
-    return path.resolve().parent.name if path.name == "bundle" else path.name, loading.load(path)
+    show(results.summary(), lambda: page.write_report([out]))
 
 
 def retrieval(
@@ -149,6 +137,8 @@ def impute(
 ) -> None:
     """Fill what a store did not measure with a trained model, and show it.
 
+    Stopped between the filled store and the pages, the same command goes on with the pages.
+
     Args:
         bundle: folder of a trained model.
         days: day store or OpenMHC data root to fill.
@@ -163,26 +153,28 @@ def impute(
 
     loaded = bundles.load_bundle(bundle)
     imputer = lsm2.imputer_of(loaded, batch_size=batch_size)
-    with Bar("Imputing") as progress:
-        fill.fill_days(
-            imputer,
-            recorded := open_days(days),
-            out,
-            method=loaded.kind,
-            config=bundles.describe(loaded),
-            overwrite=force,
-            batch_size=batch_size,
-            progress=progress,
-        )
+    recorded = open_days(days)
+    facts: dict[str, Any] = {"method": loaded.kind, "config": bundles.describe(loaded)}
+    few = len(set(recorded.participants)) <= your_days.PEOPLE_MAX
+    pages = [out / "report.html", *([out / your_days.NAME] if few else [])]
+    missing = not force and not all(file.exists() for file in pages)
+    if not (missing and fill.is_filled(out, imputer, recorded, **facts)):
+        with Bar("Imputing") as progress:
+            fill.fill_days(
+                imputer, recorded, out, **facts, overwrite=force, batch_size=batch_size, progress=progress
+            )
     console.print(f"Filled store: {out / 'days'}", soft_wrap=True)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
-    if len(set(recorded.participants)) <= your_days.PEOPLE_MAX:
+    if not few:
+        return
+    if not (out / your_days.DAYS_FILE).exists():
         with Bar("Reading days") as progress:
             person_days.save(person_days.of_days(recorded, progress=progress), out / your_days.DAYS_FILE)
+    if not (out / your_days.ERRORS_FILE).exists():
         with Bar("Hiding measured minutes") as progress:
             errors = hidden_errors.measure(imputer, recorded, batch_size=batch_size, progress=progress)
             hidden_errors.save(errors, out / your_days.ERRORS_FILE)
-        console.print(f"Your days: {your_days.write(out).resolve()}", soft_wrap=True)
+    console.print(f"Your days: {your_days.write(out).resolve()}", soft_wrap=True)
 
 
 def bench(
@@ -233,10 +225,14 @@ def bench(
 def report(runs: Positional[tuple[Path, ...]], *, out: Path | None = None) -> None:
     """Write one self-contained HTML page from run folders; several, or leaderboard packets, give a leaderboard.
 
+    A folder of `wearjax impute` gets its page of one person's days anew as well, unless --out says where to write.
+
     Args:
         runs: run folders, and leaderboard packets: their .parquet tables, or folders of them.
         out: the page (default: report.html in the first folder).
     """
-    from wearjax.report import page
+    from wearjax.report import page, your_days
 
     console.print(f"Report: {page.write_report(list(runs), out=out).resolve()}", soft_wrap=True)
+    for run in filter(your_days.is_run, runs if out is None else ()):
+        console.print(f"Your days: {your_days.write(run).resolve()}", soft_wrap=True)

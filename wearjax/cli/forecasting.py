@@ -8,7 +8,8 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.progress import Progress
 
-from wearjax.cli.output import Force, PathArgument, console, only_page_missing
+from wearjax.cli import options
+from wearjax.cli.output import Force, PathArgument, going_on, show
 from wearjax.errors import ConfigError
 
 _FITTED = ("autoarima", "autoets")  # each series anew
@@ -21,89 +22,68 @@ def forecasting_track(
     out: Path,
     methods: tuple[str, ...] = (_BASELINE,),
     bundle: tuple[Path, ...] = (),
-    toto_checkpoint: Path | None = None,
-    toto_base: Path | None = None,
-    toto_lora_alpha: float | None = None,
-    chronos2_checkpoint: Path | None = None,
-    method: tuple[str, ...] = (),
+    toto_checkpoint: options.TotoCheckpoint = None,
+    toto_base: options.TotoBase = None,
+    toto_lora_alpha: options.TotoScale = None,
+    chronos2_checkpoint: options.Chronos2Checkpoint = None,
+    method: options.OwnMethods = (),
     horizon: Literal[24, 48] = 24,
     sample_index: Path | None = None,
     max_samples: int | None = None,
     split: Literal["validation", "test"] = "test",
     time_limit: float | None = None,
-    engine: str | None = None,
+    engine: options.Engine = None,
     jobs: int | None = None,
     cache: Path | None = None,
-    bootstrap: int = 1000,
+    bootstrap: options.Bootstrap = 1000,
     seed: int = 42,
     force: Force = False,
 ) -> None:
     """Score forecasters of the next day or two of hours on the OpenMHC time points.
 
-    Interrupted, the same command goes on where it stopped.
+    Interrupted, the same command goes on where it stopped; finished, it shows the scores again.
 
     Args:
         data: day store with splits, or OpenMHC data root.
         out: run folder for the scores and the report.
         methods: seasonal_naive (always there), autoarima, autoets.
         bundle: trained models that forecast.
-        toto_checkpoint: published weights of Toto, to score it.
-        toto_base: where the config.json of a fine-tuned Toto lies: a folder, or hub:owner/name.
-        toto_lora_alpha: scale of the low-rank updates in a fine-tuned Toto (default: as they are).
-        chronos2_checkpoint: published weights of Chronos-2, to score it.
-        method: methods of your own, as FILE.py:Class.
         horizon: hours to forecast.
         sample_index: file of time points (default: the one of the data root, else drawn by its rules).
         max_samples: score the first windows only.
         time_limit: processor seconds that autoarima and autoets may take for a series (default: no limit).
-        engine: where participants are worked on: local (processes), dask (a Dask cluster on this machine) or
-            the address of a Dask scheduler, tcp://HOST:PORT (default: this process).
         jobs: processes of the engine, or without one of autoarima and autoets (default: one a core).
         cache: folder in which autoarima and autoets keep their fits (default: none).
-        bootstrap: resamples for the intervals.
     """
-    from wearjax.benchmarks.openmhc import forecasting, imputation
+    from wearjax.benchmarks.openmhc import arguments, forecasting
     from wearjax.report import page
 
-    if only_page_missing(out, force=force):
-        console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
-        return
-    of_toto = {"base": toto_base, "lora_alpha": toto_lora_alpha}
-    toto = {name: value for name, value in of_toto.items() if value is not None}
-    if toto and toto_checkpoint is None:
-        raise ConfigError("--toto-base, --toto-lora-alpha: only with --toto-checkpoint")
+    toto = options.of_toto(toto_checkpoint, base=toto_base, lora_alpha=toto_lora_alpha)
     fitted = _of_fits(methods, engine, time_limit=time_limit, jobs=jobs, cache=cache)
     checkpoints = {"toto": toto_checkpoint, "chronos2": chronos2_checkpoint}
-    with _Bars() as bars:
-        options: dict[str, dict[str, Any]] = {
+    with going_on(out), _Bars() as bars:
+        given: dict[str, dict[str, Any]] = {
             "toto": toto,
             **{name: {**fitted, **({} if engine else {"progress": bars.series})} for name in _FITTED},
         }
-        chosen = _forecasters(methods, checkpoints, options)
+        chosen = _forecasters(methods, checkpoints, given)
         chosen += [_trained(path, data) for path in bundle]
-        try:
-            results = forecasting.evaluate_forecasting(
-                imputation.named([*chosen, *_own(method)]),
-                data_dir=data,
-                horizon=horizon,
-                split=split,
-                max_samples=max_samples,
-                sample_index=sample_index,
-                output_dir=out,
-                bootstrap=bootstrap,
-                seed=seed,
-                engine=engine,
-                jobs=jobs if engine else None,
-                force=force,
-                progress=bars.windows,
-            )
-        except KeyboardInterrupt:
-            console.print(
-                f"What is complete is kept in {out}: the same command goes on from there", soft_wrap=True
-            )
-            raise
-    console.print(results.summary(), soft_wrap=True, highlight=False)
-    console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+        results = forecasting.evaluate_forecasting(
+            arguments.distinct([*chosen, *_own(method)]),
+            data_dir=data,
+            horizon=horizon,
+            split=split,
+            max_samples=max_samples,
+            sample_index=sample_index,
+            output_dir=out,
+            bootstrap=bootstrap,
+            seed=seed,
+            engine=engine,
+            jobs=jobs if engine else None,
+            force=force,
+            progress=bars.windows,
+        )
+    show(results.summary(), lambda: page.write_report([out]))
 
 
 def _of_fits(
@@ -127,7 +107,7 @@ def _of_fits(
 
 
 def _forecasters(
-    methods: tuple[str, ...], checkpoints: dict[str, Path | None], options: dict[str, dict[str, Any]]
+    methods: tuple[str, ...], checkpoints: dict[str, Path | None], given: dict[str, dict[str, Any]]
 ) -> list[tuple[str, Any]]:
     """What the library brings; the baseline stands for itself."""
     from wearjax.predict.forecasters import registry
@@ -135,19 +115,16 @@ def _forecasters(
     weights = {name: path for name, path in checkpoints.items() if path is not None}
     names = [name for name in dict.fromkeys((*methods, *weights)) if name != _BASELINE]
     return [
-        (name, registry.build(name, checkpoint=weights.get(name), options=options.get(name)))
-        for name in names
+        (name, registry.build(name, checkpoint=weights.get(name), options=given.get(name))) for name in names
     ]
 
 
 def _trained(path: Path, data: Path) -> tuple[str, Any]:
-    """A trained forecaster of any kind, with the name it goes by: its run's, else its folder's."""
+    """A trained forecaster of any kind, with its name."""
     from wearjax.days.open import open_days
     from wearjax.predict.forecasters import loading
 
-    return path.resolve().parent.name if path.name == "bundle" else path.name, loading.load(
-        path, days=open_days(data)
-    )
+    return options.run_name(path), loading.load(path, days=open_days(data))
 
 
 def _own(texts: tuple[str, ...]) -> list[Any]:

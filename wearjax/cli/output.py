@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from tyro.conf import Positional
-
-from wearjax.errors import ConfigError
 
 console = Console()
 PathArgument = Positional[Path]
@@ -55,17 +54,22 @@ class Bar:
         self._progress.stop()
 
 
-def only_page_missing(out: Path, *, force: bool) -> bool:
-    """Whether a run ended between its results and its page, so that the same command has the page to write alone.
+@contextmanager
+def going_on(out: Path) -> Iterator[None]:
+    """Says after Ctrl-C what the same command will do."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print(
+            f"What is complete is kept in {out}: the same command goes on from there", soft_wrap=True
+        )
+        raise
 
-    Raises:
-        ConfigError: both are there.
-    """
-    if force or not (out / "results.json").exists():
-        return False
-    if (out / "report.html").exists():
-        raise ConfigError(f"{out} already holds results; pass --force to replace them")
-    return True
+
+def show(summary: str, write_page: Callable[[], Path]) -> None:
+    """The last words of an evaluation: its tables, then where its page lies."""
+    console.print(summary, soft_wrap=True, highlight=False)
+    console.print(f"Report: {write_page().resolve()}", soft_wrap=True)
 
 
 def print_rows(title: str, rows: Sequence[dict]) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.progress import Progress
 
-from wearjax.cli.output import Force, Lines, PathArgument, console, only_page_missing
+from wearjax.cli import options
+from wearjax.cli.output import Force, Lines, PathArgument, going_on, show
 from wearjax.errors import ConfigError
 from wearjax.tasks import BASELINE, TASKS
 
@@ -28,29 +29,29 @@ def prediction_track(
     out: Path,
     methods: tuple[str, ...] = (BASELINE,),
     bundle: tuple[Path, ...] = (),
-    toto_checkpoint: Path | None = None,
-    toto_base: Path | None = None,
-    toto_lora_alpha: float | None = None,
-    chronos2_checkpoint: Path | None = None,
+    toto_checkpoint: options.TotoCheckpoint = None,
+    toto_base: options.TotoBase = None,
+    toto_lora_alpha: options.TotoScale = None,
+    chronos2_checkpoint: options.Chronos2Checkpoint = None,
     llm_url: str | None = None,
     llm_model: str | None = None,
-    llm_key_env: str | None = None,
+    llm_key_env: options.KeyVariable = None,
     llm_concurrency: int = 4,
     llm_max_tokens: int = 2048,
-    method: tuple[str, ...] = (),
+    method: options.OwnMethods = (),
     tasks: tuple[str, ...] = (),
     split: Literal["validation", "test"] = "test",
     label_window: Literal["full_history", "forward"] = "full_history",
     cache: Path | None = None,
     engine: str | None = None,
     jobs: int | None = None,
-    bootstrap: int = 1000,
+    bootstrap: options.Bootstrap = 1000,
     seed: int = 42,
     force: Force = False,
 ) -> None:
     """Score predictors on the OpenMHC outcomes: demographics, conditions, measurements, well-being, habits.
 
-    Interrupted, the same command goes on where it stopped.
+    Interrupted, the same command goes on where it stopped; finished, it shows the scores again.
 
     Args:
         data: day store with splits and task labels, or OpenMHC data root.
@@ -58,17 +59,11 @@ def prediction_track(
         methods: linear (always there), xgboost, multirocket, grud, wbm, lsm2, toto, chronos2, llm_statistics,
             llm_vision, llm_agentic.
         bundle: trained models; each of kind wbm or lsm2 is scored under that name.
-        toto_checkpoint: published weights of Toto, to score it.
-        toto_base: where the config.json of a fine-tuned Toto lies: a folder, or hub:owner/name.
-        toto_lora_alpha: scale of the low-rank updates in a fine-tuned Toto (default: as they are).
-        chronos2_checkpoint: published weights of Chronos-2, to score it.
         llm_url: endpoint of the llm methods, up to and without /chat/completions; one week of hours of each
             participant is sent there, without id and dates.
         llm_model: name of the model there.
-        llm_key_env: environment variable that holds the endpoint's key.
         llm_concurrency: calls at once.
         llm_max_tokens: longest answer.
-        method: methods of your own, as FILE.py:Class.
         tasks: outcomes by their code (default: all 32).
         label_window: forward ends some weeks after the label (an ablation).
         cache: folder for features and answers of language models, which later runs then find ready (default:
@@ -76,21 +71,14 @@ def prediction_track(
         engine: where the features of xgboost are extracted: local (processes of this machine), dask (a Dask cluster on
             this machine) or the address of a Dask scheduler, tcp://HOST:PORT (default: this machine).
         jobs: processes of the engine (default: one a core).
-        bootstrap: resamples for the intervals.
     """
     from wearjax.benchmarks.openmhc import prediction
     from wearjax.days.open import open_days
     from wearjax.report import page
 
-    if only_page_missing(out, force=force):
-        console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
-        return
     checkpoints = {"toto": toto_checkpoint, "chronos2": chronos2_checkpoint}
     weights = {**_bundles(bundle), **{name: path for name, path in checkpoints.items() if path is not None}}
-    toto = {"base": toto_base, "lora_alpha": toto_lora_alpha}
-    toto = {name: value for name, value in toto.items() if value is not None}
-    if toto and toto_checkpoint is None:
-        raise ConfigError("--toto-base, --toto-lora-alpha: only with --toto-checkpoint")
+    toto = options.of_toto(toto_checkpoint, base=toto_base, lora_alpha=toto_lora_alpha)
     endpoint = _endpoint(
         methods,
         llm_url,
@@ -100,6 +88,7 @@ def prediction_track(
         max_tokens=llm_max_tokens,
     )
     with (
+        going_on(out),
         _Bars() as bars,
         _probes(methods, endpoint, out=out, cache=cache, force=force, bars=bars) as probes,
         _extraction(methods, engine, jobs) as extraction,
@@ -108,7 +97,7 @@ def prediction_track(
             open_days(data),
             methods,
             weights,
-            options={"toto": toto, "xgboost": extraction},
+            given={"toto": toto, "xgboost": extraction},
             probes={} if probes is None else probes.probes,
             own=method,
             cache=cache,
@@ -126,10 +115,8 @@ def prediction_track(
             force=force,
             progress=bars.pairs,
         )
-    console.print(results.summary(), soft_wrap=True, highlight=False)
-    for line in () if probes is None else probes.lines():
-        console.print(line, soft_wrap=True, highlight=False)
-    console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
+    counted = () if probes is None else probes.lines()
+    show("\n".join([results.summary(), *counted]), lambda: page.write_report([out]))
 
 
 @contextmanager
@@ -208,7 +195,7 @@ def _predictors(
     methods: tuple[str, ...],
     weights: dict[str, Any],
     *,
-    options: dict[str, dict[str, Any]],
+    given: dict[str, dict[str, Any]],
     probes: dict[str, LLMProbe],
     own: tuple[str, ...],
     cache: Path | None,
@@ -228,7 +215,7 @@ def _predictors(
                 name,
                 days,
                 weights=weights.get(name),
-                options=options.get(name),
+                options=given.get(name),
                 tasks=kinds,
                 cache_dir=cache,
                 progress=bars.features,

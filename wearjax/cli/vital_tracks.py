@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from tyro.conf import Positional
 
-from wearjax.cli.output import Force, Lines, PathArgument, console, only_page_missing, print_rows
+from wearjax.cli.output import Force, Lines, PathArgument, console, going_on, print_rows, show
 from wearjax.errors import ConfigError
 from wearjax.segments.vital_settings import VitalSettings
 from wearjax.vitals import HORIZON_MINUTES
@@ -43,7 +42,7 @@ def train(
 ) -> None:
     """Train and score the VitalBench models on a track: complete variables, incomplete ones, or across centres.
 
-    Interrupted, the same command goes on where it stopped.
+    Interrupted, the same command goes on where it stopped; finished, it shows the scores again.
 
     Args:
         data: store of surgeries that `wearjax vitalbench prepare` made.
@@ -63,17 +62,15 @@ def train(
         settings: switches of the benchmark.
     """
     from wearjax.benchmarks.vitalbench import tracks
+    from wearjax.report import vital_page
 
-    if only_page_missing(out, force=force):
-        return _page(out)
-    _make_room(out, force)
     budget = tracks.Budget(epochs, patience, batch_size, learning_rate)
-    with _going_on(out), _bars() as progress:
+    with going_on(out), _bars() as progress:
         results = tracks.evaluate(
             data, track=track, target=target, models=models, horizons=horizons, size=size, settings=settings,
-            budget=budget, output_dir=out, bootstrap=bootstrap, seed=seed, progress=progress,
+            budget=budget, output_dir=out, bootstrap=bootstrap, seed=seed, force=force, progress=progress,
         )  # fmt: skip
-    _show(results.summary(), out)
+    show(results.summary(), lambda: vital_page.write(out))
 
 
 def evaluate(
@@ -93,15 +90,11 @@ def evaluate(
         split: which surgeries of the store.
     """
     from wearjax.benchmarks.vitalbench import tracks
+    from wearjax.report import vital_page
 
-    if out.resolve() == run.resolve():
-        raise ConfigError(f"--out: {out} is the run itself; its scores would be replaced")
-    if only_page_missing(out, force=force):
-        return _page(out)
-    _make_room(out, force)
-    with _bars() as progress:
-        results = tracks.score_run(run, data, output_dir=out, split=split, progress=progress)
-    _show(results.summary(), out)
+    with going_on(out), _bars() as progress:
+        results = tracks.score_run(run, data, output_dir=out, split=split, force=force, progress=progress)
+    show(results.summary(), lambda: vital_page.write(out))
 
 
 def ablate(
@@ -138,7 +131,6 @@ def ablate(
 
     if (what == "shift") != (target is not None):
         raise ConfigError("--target: shift needs the store of MOVER-SIS; the other ablations take none")
-    _make_room(out, force)
     if target is not None:
         found = ablations.centre_shift(open_cases(data), open_cases(target))
         rows = [
@@ -150,50 +142,22 @@ def ablate(
     options: dict[str, Any] = {
         "track": track, "models": models, "horizons": horizons, "size": size, "bootstrap": bootstrap,
         "budget": tracks.Budget(epochs=epochs, batch_size=batch_size), "settings": settings, "output_dir": out,
+        "force": force,
     }  # fmt: skip
-    with _going_on(out), _bars() as progress:
+    if force:
+        tracks.clear(out)
+    with going_on(out), _bars() as progress:
         if what == "scale":
             chosen = fractions or ablations.FRACTIONS
             ablation = ablations.data_scale(data, fractions=chosen, progress=progress, **options)
         else:
             asked = methods or ablations.IMPUTATIONS
             ablation = ablations.imputation(data, methods=asked, progress=progress, **options)
-    ablation.write(out)
+    ablation.save(out)
     console.print(ablation.summary(), soft_wrap=True, highlight=False)
     for run in sorted(out.glob("*/results.json")):
         console.print(f"Report: {vital_page.write(run.parent).resolve()}", soft_wrap=True)
     return None
-
-
-def _make_room(out: Path, force: bool) -> None:
-    """Refuses finished results, or removes what a run left where that was asked for."""
-    finished = [out / name for name in ("results.json", "ablation.json") if (out / name).exists()]
-    if finished and not force:
-        raise ConfigError(f"{out} already holds results; pass --force to replace them")
-    if force and (finished or (out / "jobs").is_dir() or (out / "config.json").exists()):
-        shutil.rmtree(out)
-
-
-def _show(text: str, out: Path) -> None:
-    console.print(text, soft_wrap=True, highlight=False)
-    _page(out)
-
-
-def _page(out: Path) -> None:
-    from wearjax.report import vital_page
-
-    console.print(f"Report: {vital_page.write(out).resolve()}", soft_wrap=True)
-
-
-@contextmanager
-def _going_on(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.print(
-            f"What is complete is kept in {out}: the same command goes on from there", soft_wrap=True
-        )
-        raise
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 from flax import nnx
 
 import wearjax
-from wearjax import json_text, npz, writing
+from wearjax import errors, json_text, npz, writing
 from wearjax.convert import card
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import CheckpointError, ConfigError, StoreError
@@ -105,7 +105,13 @@ def load_bundle(path: str | os.PathLike) -> Bundle:
         stats = NormalizationStats.from_json(json.dumps(facts["normalization"]))
     except (KeyError, TypeError, ConfigError, StoreError) as error:
         raise CheckpointError(f"{path / 'bundle.json'}: {error}") from None
-    model = _with_weights(path / "weights.npz", architecture, config)
+    try:
+        shapes = _shapes(architecture, config)
+    except (TypeError, ValueError, ArithmeticError, MemoryError, ConfigError) as error:
+        raise CheckpointError(
+            f"{path / 'bundle.json'}: no model can be made of its config ({errors.one_line(error)})"
+        ) from None
+    model = _with_weights(path / "weights.npz", *shapes)
     return Bundle(facts["kind"], config, model, stats, facts.get("origin"), facts.get("licence"))
 
 
@@ -147,8 +153,7 @@ def _read_facts(path: Path) -> dict[str, Any]:
     return facts
 
 
-def _with_weights(file: Path, architecture: registry.Architecture, config: Any) -> nnx.Module:
-    graph, abstract = _shapes(architecture, config)
+def _with_weights(file: Path, graph: nnx.GraphDef, abstract: nnx.State) -> nnx.Module:
     wanted = dict(_flat(abstract))
     try:
         found = npz.load(file)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from wearjax import plural
 from wearjax.channels import CHANNELS
 
 _DAYS = "days or windows of minutes `(n, 19, minutes)`"
@@ -109,9 +110,12 @@ def _trained_on(origin: Mapping[str, Any]) -> Iterator[str]:
     else:
         invented = "invented, not people" if data["synthetic"] else "recordings"
         yield f"- Store `{data['store']}`: {invented}"
-        yield f"- {data['train_participants']:,} participants, {data['train_days']:,} days to train"
-        yield f"- {data['validation_participants']:,} participants, {data['validation_days']:,} days to validate"
-        yield f"- {data['train_examples']:,} {data['examples']} in {origin['steps']:,} steps"
+        for split, purpose in (("train", "train"), ("validation", "validate")):
+            people, days = data[f"{split}_participants"], data[f"{split}_days"]
+            shown = f"{people:,} {plural.noun(people, 'participant')}, {days:,} {plural.noun(days, 'day')}"
+            yield f"- {shown} to {purpose}"
+        steps = origin["steps"]
+        yield f"- {data['train_examples']:,} {data['examples']} in {steps:,} {plural.noun(steps, 'step')}"
         yield f"- Digest of the days `{data['days_digest']}`, of the channel table `{data['channels_digest'][:16]}`"
         yield f"- Provenance: `{json.dumps(data['provenance'], sort_keys=True)}`"
 

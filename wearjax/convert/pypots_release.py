@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flax import nnx
 
 from wearjax import json_text, writing
@@ -107,15 +106,20 @@ def write_manifest(
     arch: Mapping[str, Any],
     stats: NormalizationStats,
     checkpoint: str,
-    fourier_modes: Sequence[int],
+    fourier_modes: Mapping[str, Sequence[int]],
     provenance: Mapping[str, Any],
     wearjax: Mapping[str, Any],
 ) -> None:
-    """Writes manifest, normalization and Fourier modes beside a checkpoint; each appears whole or not at all."""
+    """Writes manifest, normalization and Fourier modes beside a checkpoint; each appears whole or not at all.
+
+    Args:
+        fourier_modes: input frequencies by the path of the module; empty but for FEDformer.
+    """
     _write(folder / STATS_FILE, stats.to_json() + "\n")
     sidecar = "fourier_modes.json" if fourier_modes else None
     if sidecar:
-        _write(folder / sidecar, json.dumps([int(mode) for mode in fourier_modes]) + "\n")
+        listed = {path: [int(mode) for mode in modes] for path, modes in fourier_modes.items()}
+        _write(folder / sidecar, json.dumps(listed) + "\n")
     content = {
         "spec_version": max(SPEC_VERSIONS),
         "kind": kind,
@@ -215,26 +219,23 @@ def _inside(manifest: Path, name: Any) -> Path:
 
 
 def _modes(manifest: Path, value: Any) -> tuple[int, ...] | None:
-    """Written in the manifest itself, or in a JSON or NPY file beside it."""
+    """Lists by module path, in a JSON file beside the manifest or in itself; a block under two paths has one list."""
     if value is None:
         return None
     try:
-        if isinstance(value, str):
-            file = _inside(manifest, value)
-            value = (
-                np.load(file, allow_pickle=False).tolist()
-                if file.suffix == ".npy"
-                else json_text.loads(file.read_text())
-            )
-        if isinstance(value, dict):
-            (value,) = (entry for entry in value.values() if isinstance(entry, list))
-        if not all(isinstance(mode, int) and not isinstance(mode, bool) for mode in value):
-            raise TypeError("expected whole numbers")
-        return tuple(value)
+        by_path = json_text.loads(_inside(manifest, value).read_text()) if isinstance(value, str) else value
+        if not isinstance(by_path, dict) or not by_path:
+            raise TypeError("expected {module path: [numbers]}")
+        for path, modes in by_path.items():
+            if not isinstance(modes, list) or not all(type(mode) is int for mode in modes):
+                raise TypeError(f"{path}: expected a list of whole numbers")
+        first, *others = by_path
+        for path in others:
+            if by_path[path] != by_path[first]:
+                raise ValueError(f"{path} and {first} differ; the layers share one Fourier block")
+        return tuple(by_path[first])
     except (OSError, ValueError, TypeError) as error:
-        raise CheckpointError(
-            f"{manifest}: fourier_modes: not readable as a list of numbers ({error})"
-        ) from None
+        raise CheckpointError(f"{manifest}: fourier_modes: {error}") from None
 
 
 def _write(file: Path, text: str) -> None:

@@ -20,7 +20,6 @@ from jaxtyping import Array, Float
 from wearjax.errors import ConfigError
 from wearjax.layers import linear
 
-Implementation = Literal["auto", "associative", "chunked", "quadratic"]
 IMPLEMENTATIONS = ("auto", "associative", "chunked", "quadratic")
 CHUNK = 84  # steps a chunk should have
 QUADRATIC_STEPS = 400  # up to here one chunk is fastest on CPUs; not measured on GPUs and TPUs

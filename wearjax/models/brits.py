@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from wearjax import channels
 from wearjax.errors import ConfigError
+from wearjax.models import sizes
 
 N_DIRECTIONS = 2
 BACKWARD = 2  # a product is differentiated by two of the same size
@@ -43,13 +44,8 @@ class BRITSConfig:
     dtype: str = "float32"
 
     def __post_init__(self):
-        for name in ("minutes", "hidden_size", "unroll"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
-        if not self.consistency_weight >= 0.0:
-            raise ConfigError(
-                f"model.consistency_weight: must not be negative, got {self.consistency_weight}"
-            )
+        sizes.at_least_1(self, "minutes", "hidden_size", "unroll")
+        sizes.not_negative(self, "consistency_weight")
         if self.dtype != "float32":
             raise ConfigError(f"model.dtype: BRITS computes in float32, got {self.dtype!r}")
 

@@ -18,8 +18,7 @@ from jaxtyping import Array, Float
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import decompose
-
-_DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+from wearjax.models import sizes
 
 
 @dataclass(frozen=True)
@@ -44,18 +43,12 @@ class DLinearConfig:
     dtype: str = "float32"
 
     def __post_init__(self):
-        for name in ("minutes", "window", "d_model"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        sizes.at_least_1(self, "minutes", "window", "d_model")
         if self.window % 2 == 0:
             raise ConfigError(f"model.window: must be odd, got {self.window}")
-        for name in ("observed_weight", "masked_weight"):
-            if not getattr(self, name) >= 0.0:
-                raise ConfigError(f"model.{name}: must not be negative, got {getattr(self, name)}")
-        if not 0.0 <= self.mask_ratio < 1.0:
-            raise ConfigError(f"model.mask_ratio: must be in [0, 1), got {self.mask_ratio}")
-        if self.dtype not in _DTYPES:
-            raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
+        sizes.not_negative(self, "observed_weight", "masked_weight")
+        sizes.rates(self, "mask_ratio")
+        sizes.dtype(self)
 
 
 def uniform(rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int) -> Array:
@@ -128,7 +121,7 @@ class DLinear(nnx.Module):
             config.minutes,
             channels.N_CHANNELS,
             config.d_model,
-            dtype=_DTYPES[config.dtype],
+            dtype=sizes.DTYPES[config.dtype],
             rngs=rngs,
         )
         self.seasonal = branch()

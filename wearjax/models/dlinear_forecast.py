@@ -9,16 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import decompose
-from wearjax.models import dlinear
-
-_DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+from wearjax.models import dlinear, sizes
 
 
 @dataclass(frozen=True)
@@ -40,15 +37,12 @@ class DLinearForecastConfig:
     dtype: str = "float32"
 
     def __post_init__(self):
-        for name in ("steps", "horizon", "window", "d_model"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        sizes.at_least_1(self, "steps", "horizon", "window", "d_model")
         if self.horizon > self.steps:
             raise ConfigError(f"model.horizon: at most model.steps ({self.steps}), got {self.horizon}")
         if self.window % 2 == 0:
             raise ConfigError(f"model.window: must be odd, got {self.window}")
-        if self.dtype not in _DTYPES:
-            raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
+        sizes.dtype(self)
 
 
 class DLinearForecast(nnx.Module):
@@ -63,7 +57,7 @@ class DLinearForecast(nnx.Module):
                 channels.N_CHANNELS,
                 config.d_model,
                 out_steps=config.horizon,
-                dtype=_DTYPES[config.dtype],
+                dtype=sizes.DTYPES[config.dtype],
                 rngs=rngs,
             )
 

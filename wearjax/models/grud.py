@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import linear
+from wearjax.models import sizes
 
 KINDS = ("binary", "multiclass", "ordinal", "regression")
 GATES = 3  # reset, update, candidate; the order of the columns
@@ -65,9 +66,7 @@ class GRUDConfig:
     heads: tuple[Head, ...] = ()
 
     def __post_init__(self):
-        for name in ("hidden", "hours", "channels"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        sizes.at_least_1(self, "hidden", "hours", "channels")
 
 
 def last_values(

@@ -19,9 +19,7 @@ from jaxtyping import Array, Bool, Float
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import attention, blocks, linear, patch, position, token_drop
-from wearjax.models import lsm2_start
-
-_DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+from wearjax.models import lsm2_start, sizes
 
 
 @dataclass(frozen=True)
@@ -74,9 +72,7 @@ class LSM2Config:
                 raise ConfigError(
                     f"model.{side}_dim: {dim} must be divisible by 4 and by {side}_heads {heads}"
                 )
-        for name in ("encoder_depth", "decoder_depth", "mlp_ratio"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        sizes.at_least_1(self, "encoder_depth", "decoder_depth", "mlp_ratio")
         if self.attention not in attention.IMPLEMENTATIONS:
             known = ", ".join(attention.IMPLEMENTATIONS)
             raise ConfigError(f"model.attention: expected one of {known}; got {self.attention!r}")
@@ -86,16 +82,12 @@ class LSM2Config:
             raise ConfigError(
                 f"model.remat: expected one of {', '.join(get_args(blocks.Remat))}; got {self.remat!r}"
             )
-        if self.dtype not in _DTYPES:
-            raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
+        sizes.dtype(self)
         if self.start not in ("published", "local"):
             raise ConfigError(f"model.start: expected published or local, got {self.start!r}")
         if self.position_period <= 1.0 or self.binary_weight <= 0.0:
             raise ConfigError("model.position_period must be above 1 and model.binary_weight above 0")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"model.dropout: must be in [0, 1), got {self.dropout}")
-        if not 0.0 <= self.removal_ratio < 1.0:
-            raise ConfigError(f"model.removal_ratio: must be in [0, 1), got {self.removal_ratio}")
+        sizes.rates(self, "dropout", "removal_ratio")
         if not 0.0 <= self.mask_ratio <= 1.0:
             raise ConfigError(f"model.mask_ratio: must be in [0, 1], got {self.mask_ratio}")
 
@@ -130,7 +122,7 @@ class LSM2(nnx.Module):
     """Encoder over the kept tokens, decoder over all of them, linear prediction of each patch."""
 
     def __init__(self, config: LSM2Config, *, rngs: nnx.Rngs):
-        dtype = _DTYPES[config.dtype]
+        dtype = sizes.DTYPES[config.dtype]
         run = dict(
             mlp_ratio=config.mlp_ratio, dropout_rate=config.dropout, scan_layers=config.scan_layers,
             remat=config.remat, implementation=config.attention, block=config.attention_block, dtype=dtype,

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import blocks, dropout, linear, patch, position, rope, token_drop
-from wearjax.models import lsm2, lsm2_start
+from wearjax.models import lsm2, lsm2_start, sizes
 
 FROZEN = ("patch_embed", "encoder")
 FROM_DAILY = (*FROZEN, "encoder_to_decoder", "mask_token", "decoder_pred")
@@ -43,8 +43,7 @@ class LSM2SparseConfig(lsm2.LSM2Config):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.n_days < 1:
-            raise ConfigError(f"model.n_days: must be at least 1, got {self.n_days}")
+        sizes.at_least_1(self, "n_days")
         if self.window_minutes < 1 or self.minutes % self.window_minutes or self.window_minutes % self.patch:
             raise ConfigError(
                 f"model.window_minutes: {self.window_minutes} must divide model.minutes {self.minutes} "

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from wearjax import channels
 from wearjax.errors import ConfigError
-from wearjax.models import dlinear
+from wearjax.models import dlinear, sizes
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,7 @@ class MixLinearConfig:
     dtype: str = "float32"
 
     def __post_init__(self):
-        for name in ("steps", "horizon", "period", "frequencies", "rank"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        sizes.at_least_1(self, "steps", "horizon", "period", "frequencies", "rank")
         if self.period % 2:
             raise ConfigError(f"model.period: must be even, got {self.period}")
         if self.frequencies > self.segments:

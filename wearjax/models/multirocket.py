@@ -37,7 +37,6 @@ MIN_LENGTH = 10
 _COUNT_BITS = 10
 MAX_LENGTH = (1 << _COUNT_BITS) - 1  # counts of values are packed beside the sums of their indices
 POOLINGS = 4  # share of positive values, longest stretch, mean of positive values, mean of their indices
-REPRESENTATIONS = 2  # the series and its first difference
 GOLDEN_RATIO = (np.sqrt(5) + 1) / 2
 
 

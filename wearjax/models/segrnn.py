@@ -17,9 +17,8 @@ from jaxtyping import Array, Float
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import dropout
-from wearjax.models import dlinear
+from wearjax.models import dlinear, sizes
 
-_DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 GATES = 3  # reset, update, candidate
 
 
@@ -46,9 +45,7 @@ class SegRNNConfig:
     dtype: str = "float32"
 
     def __post_init__(self):
-        for name in ("steps", "horizon", "segment", "d_model", "unroll"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        sizes.at_least_1(self, "steps", "horizon", "segment", "d_model", "unroll")
         for name in ("steps", "horizon"):
             if getattr(self, name) % self.segment:
                 raise ConfigError(
@@ -56,10 +53,8 @@ class SegRNNConfig:
                 )
         if self.d_model % 2:
             raise ConfigError(f"model.d_model: must be even, got {self.d_model}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"model.dropout: must be in [0, 1), got {self.dropout}")
-        if self.dtype not in _DTYPES:
-            raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
+        sizes.rates(self, "dropout")
+        sizes.dtype(self)
 
 
 class GRU(nnx.Module):
@@ -105,7 +100,7 @@ class SegRNN(nnx.Module):
 
     def __init__(self, config: SegRNNConfig, *, rngs: nnx.Rngs):
         self.config = config
-        self.dtype = _DTYPES[config.dtype]
+        self.dtype = sizes.DTYPES[config.dtype]
         n, half = channels.N_CHANNELS, config.d_model // 2
         self.embed = dlinear.Affine(2 * n, n, rngs=rngs)
         self.segment = dlinear.Affine(config.segment, config.d_model, rngs=rngs)

@@ -19,11 +19,11 @@ from jaxtyping import Array, Bool, Float, UInt32
 from wearjax import channels
 from wearjax.errors import ConfigError
 from wearjax.layers import blocks, dropout, linear, ssd
+from wearjax.models import sizes
 
 if TYPE_CHECKING:
     from wearjax.days.normalization import NormalizationStats
 
-_DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 _IS_BINARY = np.isin(np.arange(channels.N_CHANNELS), channels.BINARY)
 HOURS_PER_WEEK = 7 * channels.HOURS_PER_DAY
 BACKWARD = 2  # a product is differentiated by two of the same size
@@ -68,25 +68,19 @@ class WBMConfig:
     scan_layers: bool = False
 
     def __post_init__(self):
-        for name in (
-            "hours", "dim", "tokenizer_hidden", "depth", "d_state", "d_conv", "expand", "headdim",
+        sizes.at_least_1(
+            self, "hours", "dim", "tokenizer_hidden", "depth", "d_state", "d_conv", "expand", "headdim",
             "ffn_ratio", "projection_dim",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}: must be at least 1, got {getattr(self, name)}")
+        )  # fmt: skip
         if self.channels != channels.N_CHANNELS:
             raise ConfigError(f"model.channels: days have {channels.N_CHANNELS}, got {self.channels}")
         if self.inner % self.headdim:
             raise ConfigError(f"model.headdim: {self.headdim} does not divide expand · dim = {self.inner}")
-        for name in ("dropout", "token_drop"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ConfigError(f"model.{name}: must be in [0, 1), got {getattr(self, name)}")
+        sizes.rates(self, "dropout", "token_drop")
         if not self.temperature > 0.0:
             raise ConfigError(f"model.temperature: must be positive, got {self.temperature}")
-        if not self.koleo_weight >= 0.0:
-            raise ConfigError(f"model.koleo_weight: must not be negative, got {self.koleo_weight}")
-        if self.dtype not in _DTYPES:
-            raise ConfigError(f"model.dtype: expected one of {sorted(_DTYPES)}, got {self.dtype!r}")
+        sizes.not_negative(self, "koleo_weight")
+        sizes.dtype(self)
         if self.ssd not in ssd.IMPLEMENTATIONS:
             raise ConfigError(
                 f"model.ssd: expected one of {', '.join(ssd.IMPLEMENTATIONS)}, got {self.ssd!r}"
@@ -147,7 +141,7 @@ class Block(nnx.Module):
     """norm(x + drop(mixer of both directions)), then norm(x + drop(FFN(x))); the residual stream is float32."""
 
     def __init__(self, config: WBMConfig, *, rngs: nnx.Rngs):
-        dtype = _DTYPES[config.dtype]
+        dtype = sizes.DTYPES[config.dtype]
         mixer = dict(
             d_state=config.d_state, d_conv=config.d_conv, expand=config.expand, headdim=config.headdim,
             implementation=config.ssd, dtype=dtype,
@@ -178,7 +172,7 @@ class WBM(nnx.Module):
     """Tokenizer, blocks with their parameters stacked on a leading axis, mean, projection head."""
 
     def __init__(self, config: WBMConfig, *, rngs: nnx.Rngs):
-        dtype = _DTYPES[config.dtype]
+        dtype = sizes.DTYPES[config.dtype]
 
         @nnx.split_rngs(splits=config.depth)
         @nnx.vmap

@@ -50,3 +50,20 @@ def rows(
     for row, answer in found:
         out[row] = answer
     return out
+
+
+def vectors(
+    function: Callable[..., Any], values: np.ndarray, *, wanted: tuple[int, int], size: int, batch_size: int
+) -> np.ndarray:
+    """One float32 vector of a size an example, from arrays with NaN where nothing was measured.
+
+    Args:
+        wanted: the shape of an example.
+
+    Raises:
+        MethodError: another shape.
+    """
+    if values.ndim != 3 or values.shape[1:] != wanted:
+        raise MethodError(f"embed: expected (example, {wanted[0]}, {wanted[1]}) values, got {values.shape}")
+    out = np.empty((len(values), size), np.float32)
+    return rows(function, values, out=out, fill=np.nan, batch_size=batch_size)

@@ -113,13 +113,10 @@ class ExportedModel:
         """
         call, program = self._call("embed"), self.manifest["programs"]["embed"]
         _check_type("embed", values)
-        wanted = tuple(program["inputs"][0]["shape"][1:])
-        if values.ndim != 3 or values.shape[1:] != wanted:
-            raise MethodError(
-                f"embed: expected (example, {wanted[0]}, {wanted[1]}) values, got {values.shape}"
-            )
-        out = np.empty((len(values), *program["outputs"][0]["shape"][1:]), np.float32)
-        return batched.rows(call, values, out=out, fill=np.nan, batch_size=self._batch(len(values) == 1))
+        return batched.vectors(
+            call, values, wanted=tuple(program["inputs"][0]["shape"][1:]),
+            size=program["outputs"][0]["shape"][-1], batch_size=self._batch(len(values) == 1),
+        )  # fmt: skip
 
     def forecast(
         self, history: Float32[np.ndarray, "channel=19 hour"], horizon: int

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from wearjax import writing
+from wearjax import json_text, writing
 from wearjax.channels import CHANNELS
 from wearjax.day import Day
 from wearjax.days import coverage
@@ -67,8 +67,35 @@ def fill_days(
         }
         with writing.told(out):
             (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-            (temporary / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+            (temporary / "config.json").write_text(_told(config))
     return DayStore(out / "days")
+
+
+def is_filled(
+    out: str | os.PathLike, imputer: Imputer, days: Days, *, method: str, config: dict[str, Any]
+) -> bool:
+    """Whether `out` holds what `fill_days` made of these arguments: its facts, days and first filled day are theirs."""
+    out = Path(out)
+    try:
+        results = json_text.loads((out / "results.json").read_text())
+        same = (out / "config.json").read_text() == _told(config)
+        filled = DayStore(out / "days")
+    except (OSError, ValueError, StoreError):
+        return False
+    facts = {"kind": "impute", "method": method, "store": days.path.name, "n_days": len(days)}
+    if not same or not isinstance(results, dict) or any(results.get(k) != v for k, v in facts.items()):
+        return False
+    if set(zip(filled.participants, filled.dates, strict=True)) != set(
+        zip(days.participants, days.dates, strict=True)
+    ):
+        return False
+    first = next(filled_days(imputer, days, [0], batch_size=1), None)
+    # Another machine rounds otherwise, and may turn a flag that is near the threshold.
+    return first is None or bool(np.isclose(first.values, _find(filled, days, 0), rtol=1e-2).mean() > 0.99)
+
+
+def _told(config: dict[str, Any]) -> str:
+    return json.dumps(config, indent=1) + "\n"
 
 
 def _fill_into(

@@ -18,11 +18,6 @@ from wearjax.errors import ConfigError
 _MARK = ".py:"
 
 
-def is_file_method(text: str) -> bool:
-    """Whether a text names a class in a file, and not a method of the library."""
-    return _MARK in text
-
-
 def load(text: str) -> Any:
     """The method that `FILE.py:Class` names: the class is called without arguments, another object is taken
     as it is.

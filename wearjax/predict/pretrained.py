@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -14,10 +12,9 @@ from jaxtyping import Float32, Shaped
 
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
-from wearjax.days.store import Days
 from wearjax.errors import MethodError
 from wearjax.objectives import masked_reconstruction
-from wearjax.predict import batched, fill
+from wearjax.predict import batched
 from wearjax.predict.imputers import lsm2, pieces
 from wearjax.predict.representations import WeekEncoder
 
@@ -68,14 +65,6 @@ class Pretrained:
             return imputer.impute(data, observed_mask, target_mask, day_offsets=day_offsets, out=out)
         return imputer.impute(data, observed_mask, target_mask, out=out)
 
-    def impute_days(
-        self, days: Days, indices: Sequence[int] | np.ndarray | None = None
-    ) -> Iterator[fill.FilledDay]:
-        """The days of a store (or those chosen) one after another, filled as `wearjax impute` fills them."""
-        count = len(days) if indices is None else len(indices)
-        imputer: Any = self._imputer(1 if count == 1 else self.batch_size)  # one shape, the last batch padded
-        return fill.filled_days(imputer, days, indices, batch_size=self.batch_size)
-
     @cached_property
     def _embed(self):
         if self.bundle.kind == "wbm":
@@ -100,14 +89,11 @@ class Pretrained:
         embed = self._embed
         if self.bundle.kind == "wbm":
             return embed(values)
-        wanted = (N_CHANNELS, self.bundle.config.minutes)
-        if values.ndim != 3 or values.shape[1:] != wanted:
-            raise MethodError(
-                f"embed: expected (example, {wanted[0]}, {wanted[1]}) values, got {values.shape}"
-            )
-        out = np.empty((len(values), self.bundle.config.encoder_dim), np.float32)
-        size = 1 if len(values) == 1 else self.batch_size
-        return batched.rows(embed, values, out=out, fill=np.nan, batch_size=size)
+        config = self.bundle.config
+        return batched.vectors(
+            embed, values, wanted=(N_CHANNELS, config.minutes), size=config.encoder_dim,
+            batch_size=1 if len(values) == 1 else self.batch_size,
+        )  # fmt: skip
 
     @cached_property
     def _forecaster(self):

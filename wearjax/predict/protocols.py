@@ -136,12 +136,14 @@ class EvalContext:
         split: `train` before `fit`; before `predict` the split under evaluation.
         user_ids: in the order of the data.
         dates: eligible ISO dates of each, ascending.
+        label_window: `full_history`; `forward` where no day after the last eligible one may be read (an ablation).
     """
 
     task: str
     split: str
     user_ids: tuple[str, ...]
     dates: tuple[tuple[str, ...], ...]
+    label_window: str = "full_history"
 
 
 @runtime_checkable
@@ -160,6 +162,9 @@ class Predictor(Protocol):
     `data` is a sequence of arrays, one a participant, read when an item is taken; it may be gone through again.
     Days that the context names may be absent from it. The harness of wearjax also gives it `dates`: the ISO dates
     of the days in each array.
+
+    Of what else OpenMHC's contract knows, `streaming` and `needs_segments` have nothing to change here, since no array
+    is read before it is taken; `check_supported` refuses what the harness cannot give.
     """
 
     def predict(self, data: Sequence[Float32[np.ndarray, "..."]], /) -> Float[np.ndarray, "n"]:
@@ -186,6 +191,33 @@ def data_spec_of(method: Any) -> DataSpec:
     if not isinstance(spec, tuple | list) or not 2 <= len(spec) <= 3:
         raise ConfigError(f"{method_name(method)}.data_spec: expected a DataSpec, got {spec!r}")
     return DataSpec(*spec)
+
+
+# Calls in which OpenMHC's harness hands over more than the arrays: raw recordings, and the window of an ablation.
+_NOT_CALLED = {
+    "set_loader": "no loader of raw recordings",
+    "set_temporal_window": "no window by which a method cuts recordings of its own",
+}
+
+
+def check_supported(method: Any, spec: DataSpec, *, name: str | None = None) -> None:
+    """Raises MethodError, naming the attribute, where a predictor relies on what it would not be given here.
+
+    That is a `set_loader` or `set_temporal_window`, or a `segment_resolution` other than days (or than the granularity
+    of its `data_spec`).
+    """
+    called = name or method_name(method)
+    for attribute, absent in _NOT_CALLED.items():
+        if callable(getattr(method, attribute, None)):
+            raise MethodError(
+                f"{called}.{attribute}: is never called here, {absent} is handed to a method; data_spec, set_context "
+                "and the data passed to fit and predict say what it gets"
+            )
+    resolution = getattr(method, "segment_resolution", None)
+    if resolution not in (None, "day", "daily", spec.granularity):
+        raise MethodError(
+            f"{called}.segment_resolution: {resolution!r} is not given here; a method gets days, as its data_spec says"
+        )
 
 
 def call_set_context(method: Any, context: EvalContext, *, name: str | None = None) -> None:

@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,7 @@ from flax import nnx
 from jax import export
 
 import wearjax
-from wearjax import channels
+from wearjax import channels, writing
 from wearjax.channels import N_CHANNELS
 from wearjax.convert import bundle as bundles
 from wearjax.convert.bundle import Bundle
@@ -114,21 +113,13 @@ def export_bundle(
     if out.exists() and not (out / exported.MANIFEST).exists():
         raise CheckpointError(f"{out} exists and is not an exported model; refusing to replace it")
     model = _portable(bundle, batch)
-    temporary = out.with_name(f".{out.name}.partial-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        temporary.mkdir(parents=True)
+    with writing.folder(out, error=CheckpointError) as made, writing.told(out, error=CheckpointError):
         written = {
-            task: _write(temporary, task, possible[task], model, batch, tuple(platforms))
+            task: _write(made, task, possible[task], model, batch, tuple(platforms))
             for task in chosen or possible
         }
         manifest = _manifest(bundle, written, batch, platforms)
-        (temporary / exported.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-        if out.exists():
-            shutil.rmtree(out)
-        temporary.rename(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        (made / exported.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     return out
 
 

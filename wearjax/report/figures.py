@@ -172,7 +172,7 @@ def loss_curves(runs: Sequence[RunFolder]) -> str:
                     label=f"{prefix}validation",
                 )
                 low, high = min([low, *loss]), max([high, *loss])
-        if 0 < 8 * low < high:
+        if 0 < low < high / 8:
             ax.set_yscale("log")
             _plain_log_ticks(ax)
         ax.set(xlabel="step", ylabel="loss")

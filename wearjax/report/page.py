@@ -13,7 +13,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from wearjax import writing
+from wearjax import plural, writing
 from wearjax.errors import WearjaxError
 from wearjax.report import (
     day_figure,
@@ -136,6 +136,7 @@ def render(runs: Sequence[RunFolder], boards: Sequence[leaderboard.Board] = ()) 
         boards=boards,
         facts=summary.facts(runs[0]) if len(runs) == 1 else [],
         disagreements=summary.disagreements(runs),
+        notes=summary.notes(runs),
         runs=runs,
         only_filled=only_filled,
         only_prediction=only_prediction,
@@ -296,11 +297,16 @@ def _coverage_facts(table: Mapping[str, Any]) -> list[str]:
         f"{100 * float(np.nanmean(table['channel_hour'])):.0f}\u00a0% of all channel minutes were measured"
     ]
     if "n_days" in table and "n_participants" in table:
-        said.append(f"{int(table['n_days']):,} days of {int(table['n_participants']):,} participants counted")
+        n_days, n_people = int(table["n_days"]), int(table["n_participants"])
+        said.append(
+            f"{n_days:,} {plural.noun(n_days, 'day')} of {n_people:,} {plural.noun(n_people, 'participant')} counted"
+        )
         left_out = int(table["n_days"]) - int(table.get("days_shown", table["n_days"]))
         if left_out > 0:
-            shown = f"{people} participants over {days} calendar days"
-            said.append(f"the lower map shows {shown} and leaves out {left_out:,} days")
+            shown = f"{people} {plural.noun(people, 'participant')} over {days} calendar {plural.noun(days, 'day')}"
+            said.append(
+                f"the lower map shows {shown} and leaves out {left_out:,} {plural.noun(left_out, 'day')}"
+            )
     return said
 
 

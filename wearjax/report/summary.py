@@ -154,6 +154,16 @@ def disagreements(runs: Sequence[RunFolder]) -> list[str]:
     return found
 
 
+def notes(runs: Sequence[RunFolder]) -> list[str]:
+    """What the evaluations themselves say must be known before their scores are compared."""
+    found = []
+    for run in runs:
+        own = run.results.get("notes")
+        prefix = f"{run.name}: " if len(runs) > 1 else ""
+        found += [prefix + words.plain(text, 500) for text in own] if isinstance(own, list) else []
+    return found
+
+
 def facts(run: RunFolder) -> list[tuple[str, str]]:
     """The few numbers that stand as tiles under the title."""
     labels = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from wearjax import json_text, vitals, writing
+from wearjax import json_text, plural, vitals, writing
 from wearjax.benchmarks.vitalbench import jobs
 from wearjax.benchmarks.vitalbench import results as result_tables
 from wearjax.errors import WearjaxError
@@ -76,11 +77,12 @@ def _render(folder: Path, results: dict[str, Any]) -> str:
     )  # fmt: skip
     config = results["config"]
     scores = results["scores"]
-    ranked = _ranked(scores)
+    untrained = result_tables.baselines(config)
+    ranked = _ranked(scores, untrained)
     return environment.get_template("vital.html.j2").render(
         title=f"VitalBench: {config['title']}",
-        sentence=_sentence(scores, ranked, results["counts"]),
-        tables=[_table(scores, metric, ranked) for metric in _METRICS],
+        sentence=_sentence(scores, [m for m in ranked if m not in untrained], results["counts"]),
+        tables=[_table(scores, metric, ranked, untrained) for metric in _METRICS],
         units=_units(results["variables"], ranked),
         figures=_figures(folder, config, ranked or list(dict.fromkeys(p["kind"] for p in config["plans"]))),
         notes=result_tables.notes(config),
@@ -92,34 +94,45 @@ def _render(folder: Path, results: dict[str, Any]) -> str:
     )
 
 
-def _ranked(scores: list[dict[str, Any]]) -> list[str]:
-    """Models by their average MAE, the best first."""
+def _ranked(scores: list[dict[str, Any]], untrained: Collection[str]) -> list[str]:
+    """Models by their average MAE, the best first, then what is not trained."""
     average = {s["model"]: s["mean"] for s in scores if s["metric"] == "MAE" and s["minutes"] == 0}
-    return sorted(average, key=lambda model: np.inf if average[model] is None else average[model])
+
+    def key(model: str) -> tuple[bool, float]:
+        return model in untrained, np.inf if average[model] is None else average[model]
+
+    return sorted(average, key=key)
 
 
 def _sentence(scores: list[dict[str, Any]], ranked: list[str], counts: dict[str, Any]) -> str:
     if not ranked:
         return "Nothing could be scored: no surgery is longer than a horizon. Forecasts from their last rows are below."
     best = next(s for s in scores if s["model"] == ranked[0] and s["metric"] == "MAE" and s["minutes"] == 0)
+    tested = counts["test_cases"]
     value = "undefined" if best["mean"] is None else f"{best['mean']:.3f}"
     return (
-        f"Of {len(ranked)} models, {ranked[0]} has the lowest error averaged over horizons: MAE {value}, over "
-        f"{counts['test_cases']} test surgeries."
+        f"Of {len(ranked)} {plural.noun(len(ranked), 'model')}, {ranked[0]} has the lowest error averaged over "
+        f"horizons: MAE {value}, over {tested} test {plural.noun(tested, 'surgery', 'surgeries')}."
     )
 
 
-def _table(scores: list[dict[str, Any]], metric: str, ranked: list[str]) -> MetricTable:
+def _table(
+    scores: list[dict[str, Any]], metric: str, ranked: list[str], untrained: Collection[str]
+) -> MetricTable:
     mine = {(s["model"], s["minutes"]): s for s in scores if s["metric"] == metric}
     minutes = [*sorted({m for _, m in mine if m}), 0]
     best = {}
     for m in minutes:
-        known = [s["mean"] for (_, at), s in mine.items() if at == m and s["mean"] is not None]
+        known = [
+            s["mean"]
+            for (model, at), s in mine.items()
+            if at == m and model not in untrained and s["mean"] is not None
+        ]
         best[m] = (max(known) if metric in _HIGHER else min(known)) if known else None
     rows = []
     for model in ranked:
-        cells = [_cell(mine.get((model, m)), best[m]) for m in minutes]
-        rows.append((model, cells))
+        cells = [_cell(mine.get((model, m)), None if model in untrained else best[m]) for m in minutes]
+        rows.append((result_tables.label(model, untrained), cells))
     return MetricTable(metric, _METRICS[metric], [f"{m} min" if m else "average" for m in minutes], rows)
 
 
@@ -165,7 +178,9 @@ def _figures(folder: Path, config: dict[str, Any], ranked: list[str]) -> list[tu
         if shown:
             one = next(iter(shown.values()))
             place = "middle" if np.isfinite(one.future).any() else "last row"
-            caption = f"Surgery {words.plain(one.case, 40)}, {m} minutes ahead from its {place}"
+            caption = (
+                f"Surgery {words.plain(one.case, 40)}, {m} {plural.noun(m, 'minute')} ahead from its {place}"
+            )
             found.append((caption, _draw(shown, names, target["step_seconds"], name=f"f{m}")))
     return found
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 from markupsafe import Markup
 
-from wearjax import writing
+from wearjax import plural, writing
 from wearjax.channels import CHANNELS, N_CHANNELS
 from wearjax.errors import WearjaxError
 from wearjax.predict import hidden_errors
@@ -138,9 +138,9 @@ def _sentences(days: PersonDays) -> list[str]:
     span = last - first + 1
     iso = [str(np.datetime64(d, "D")) for d in (first, last)]
     said = [
-        f"{len(days.date):,} recorded days from {iso[0]} to {iso[1]}: {len(days.date) / span:.0%} of the "
-        f"{span:,} days between. On the middle one of them something was recorded in "
-        f"{np.nanmedian(days.worn_hours):.0f} of 24 hours."
+        f"{len(days.date):,} recorded {plural.noun(len(days.date), 'day')} from {iso[0]} to {iso[1]}: "
+        f"{len(days.date) / span:.0%} of the {span:,} {plural.noun(span, 'day')} between. On "
+        f"the middle one of them something was recorded in {np.nanmedian(days.worn_hours):.0f} of 24 hours."
     ]
     facts = []
     if np.isfinite(days.resting_heart_rate).any():

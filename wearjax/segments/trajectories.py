@@ -127,7 +127,14 @@ def open_trajectories(
 
 
 class DayTrajectories(Trajectories):
-    """Trajectories put together from the days of a store."""
+    """Trajectories put together from the days of a store.
+
+    A store has cleaned each day by itself; what that took for missing is zero again (`clean.nan_to_zero`) before days
+    become hours. Of days that came from an OpenMHC root, every channel but heart rate then holds the hours of the
+    root's minutes, unless minutes are missing in the root itself: in a channel of which the day's rule left nothing,
+    these count as zeros. An hour of heart rate is the mean of its readings; whether a root's own hours average over
+    the minutes without one as well is not published.
+    """
 
     def __init__(self, days: Days, *, participants: Sequence[str] | None = None):
         self.days = days
@@ -167,7 +174,8 @@ class DayTrajectories(Trajectories):
         out = np.full((N_CHANNELS, self.n_days(participant), HOURS_PER_DAY), np.nan, np.float32)
         for start in range(0, len(rows), _DAYS_AT_ONCE):
             part = slice(start, start + _DAYS_AT_ONCE)
-            out[:, places[part]] = hourly.aggregate(self.days.batch(rows[part])).swapaxes(0, 1)
+            days = np.stack([clean.nan_to_zero(day) for day in self.days.batch(rows[part])])
+            out[:, places[part]] = hourly.aggregate(days).swapaxes(0, 1)
         return out.reshape(N_CHANNELS, -1)
 
     def digest(self, participants: Sequence[str]) -> str:

@@ -218,7 +218,14 @@ def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json_text.loads(file.read_text(encoding="utf-8"))
         version, digest, name = meta["format"], meta["digest"], meta["centre"]
-        int(meta["step_seconds"]), int(meta["cases"])
+        if any(type(meta[key]) is not int or not 0 < meta[key] < 2**31 for key in ("step_seconds", "cases")):
+            raise TypeError("step_seconds and cases are whole numbers above 0")
+        if (
+            not isinstance(name, str)
+            or not isinstance(meta["split"], str)
+            or not isinstance(meta.get("provenance", {}), dict)
+        ):
+            raise TypeError("centre is a name, provenance an object")
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{path}: not a store of surgeries (no {FILE})") from None
     except (ValueError, KeyError, TypeError, OSError) as error:

@@ -52,7 +52,7 @@ class ScaledCases:
 
     def windows_of(self, horizon: int) -> Int64[np.ndarray, " case"]:
         """Number of windows of each case."""
-        return np.maximum(np.diff(self.offsets) - horizon, 0)
+        return vital_windows.window_count(np.diff(self.offsets), horizon)
 
     def window_ends(self, horizon: int) -> tuple[Int32[np.ndarray, " window"], Int32[np.ndarray, " window"]]:
         """Last input row of every window, and its case."""

@@ -96,6 +96,8 @@ def from_file(file: Path, ids: Sequence[str], *, tally: Tally) -> Splits:
     """Reads lists of ids. Ids that the store lacks, and surgeries in no list, are counted and left out."""
     try:
         listed = splits.from_json(file.read_text(encoding="utf-8"))
+    except StoreError as error:
+        raise StoreError(f"{file}: {error}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{file}: expected lists train, validation, test of case ids ({error!r})") from None
     known = set(ids)

@@ -92,9 +92,9 @@ def scale(
     return np.where(empty, 0.0, scaled).astype(values.dtype)
 
 
-def window_count(rows: int, horizon: int) -> int:
-    """Windows of a case: every row ends one that has all of its future."""
-    return max(0, rows - horizon)
+def window_count(rows: Int64[np.ndarray, "*case"] | int, horizon: int) -> Int64[np.ndarray, "*case"]:
+    """Windows of cases of so many rows: every row ends one that has all of its future."""
+    return np.maximum(np.asarray(rows) - horizon, 0)
 
 
 def cut(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int64
 
+from wearjax import plural
 from wearjax.batches import forecast_windows, weeks
 from wearjax.batches.examples import DayExamples, SevenDayExamples
 from wearjax.batches.source import Examples
@@ -20,6 +24,8 @@ from wearjax.days.store import Days
 from wearjax.errors import ConfigError
 from wearjax.segments import seven_days, trajectories
 from wearjax.train.config import DataConfig
+
+Fit = Callable[[], normalization.NormalizationStats]
 
 
 @dataclass(frozen=True)
@@ -60,14 +66,26 @@ class TrainingExamples:
     Attributes:
         name: what one example is, for messages, e.g. `days`.
         days_each: days in one example.
-        fit: statistics of the train examples; called for a new run only.
+        fit: statistics of the train examples, or those that came with the data; called for a new run only.
+        shipped: file of the latter; None where they are fitted.
+        groups: of each train example; those of a group stay together in an epoch. None mixes all.
     """
 
     name: str
     days_each: int
     train: Examples
     validation: Examples
-    fit: Callable[[], normalization.NormalizationStats]
+    fit: Fit
+    shipped: Path | None = None
+    groups: Int64[np.ndarray, "example"] | None = None
+
+    def fit_and_say(self, say: Callable[[str], None], *, train_days: int) -> normalization.NormalizationStats:
+        """The statistics, after a line on where they come from."""
+        if self.shipped is None:
+            say(f"fitting normalization on {train_days:,} {plural.noun(train_days, 'day')}")
+        else:
+            say(f"normalization as it came with the data: {self.shipped}")
+        return self.fit()
 
 
 def day_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
@@ -78,7 +96,7 @@ def day_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
         1,
         DayExamples(found.days, found.train),
         DayExamples(found.days, found.validation),
-        lambda: normalization.fit(found.days, found.train),
+        *_of_minutes(found),
     )
 
 
@@ -90,8 +108,24 @@ def window_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
         seven_days.N_DAYS,
         SevenDayExamples(found.days, found.train),
         SevenDayExamples(found.days, found.validation),
-        lambda: normalization.fit(found.days, found.train),
+        *_of_minutes(found),
     )
+
+
+def _of_minutes(found: TrainingDays) -> tuple[Fit, Path | None]:
+    return _statistics(found, "minute", lambda: normalization.fit(found.days, found.train))
+
+
+def _statistics(
+    found: TrainingDays, unit: Literal["minute", "hour"], fit: Fit, *, epsilon: float = normalization.EPSILON
+) -> tuple[Fit, Path | None]:
+    """How to get statistics: from the file that came with the data, which is the second, else by fitting."""
+    shipped = normalization.shipped(found.days, unit)
+    if shipped is None:
+        return fit, None
+    return lambda: dataclasses.replace(
+        normalization.NormalizationStats.load(shipped), epsilon=epsilon
+    ), shipped
 
 
 def week_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
@@ -103,14 +137,16 @@ def week_examples(found: TrainingDays, *, seed: int) -> TrainingExamples:
         seven_days.N_DAYS,
         weeks.ParticipantWeeks(*weeks.weeks_of(found.days, found.train, hours), seed=seed),
         weeks.ParticipantWeeks(*weeks.weeks_of(found.days, found.validation, validation), seed=seed),
-        lambda: weeks.fit_hourly(hours),
+        # Nothing is added to the spread of hours; the shipped file names the epsilon of minutes.
+        *_statistics(found, "hour", lambda: weeks.fit_hourly(hours), epsilon=0.0),
     )
 
 
 def forecast_examples(found: TrainingDays, *, seed: int, steps: int, horizon: int) -> TrainingExamples:
     """The hours around every midnight worth forecasting; the hours of all participants are kept in memory.
 
-    Participants are those of the run's days; their records are whole, with the days that no filter retains.
+    Participants are those of the run's days; their records are whole, with the days that no filter retains. Windows
+    of a participant stay together in an epoch, as in OpenMHC's training.
 
     Args:
         steps, horizon: hours before and after.
@@ -129,4 +165,5 @@ def forecast_examples(found: TrainingDays, *, seed: int, steps: int, horizon: in
         train,
         windows(found.validation),
         lambda: hourly_scaler.fit(train.trajectories()),
+        groups=train.owner,
     )

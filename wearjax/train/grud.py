@@ -69,6 +69,18 @@ class Cohort:
     def __len__(self) -> int:
         return len(self.users)
 
+    def part(self, rows: Int64[np.ndarray, "row"]) -> Cohort:
+        """Some of the participants, with the channel means of these."""
+        own = [np.arange(self.starts[row], self.starts[row + 1]) for row in rows]
+        hours = self.hours[np.concatenate([*own, np.empty(0, np.int64)])]
+        return Cohort(
+            users=tuple(self.users[row] for row in rows),
+            labels=self.labels[rows],
+            hours=hours,
+            starts=np.cumsum([0, *map(len, own)]),
+            means=channel_means(hours),
+        )
+
     def batch(self, rows: Int64[np.ndarray, "row"], size: int, chunk: int) -> dict[str, np.ndarray]:
         """Days, owners and labels of some participants, filled up to a shape of which there are few."""
         days = [np.arange(self.starts[row], self.starts[row + 1]) for row in rows]

@@ -16,6 +16,7 @@ import numpy as np
 from flax import nnx
 from rich.console import Console
 
+from wearjax import plural
 from wearjax.batches import loader, placement, source
 from wearjax.errors import CheckpointError
 from wearjax.train import checkpoint, devices, metrics, origin, prepare, progress, run_folder, tasks
@@ -100,7 +101,9 @@ def pretrain(
         done, stopped = checkpoints.latest_step() == run.steps, _stopped_early(run, checkpoints)
         if (done or stopped) and (bundle_path is None or bundle_path.exists()):
             reached = checkpoints.latest_step() or 0
-            run.say(f"{run.out}: run is finished ({reached} steps); pass --force to start over")
+            run.say(
+                f"{run.out}: run is finished ({reached} {plural.noun(reached, 'step')}); pass --force to start over"
+            )
             return PretrainResult(run.out, bundle_path, _last_metrics(run.out), reached, finished=True)
         state, kept = _starting_point(run, checkpoints)
         best = _best_so_far(run, state, kept, checkpoints)
@@ -188,7 +191,8 @@ def _train(
     last = start if best.exhausted else run.steps
     batches = source.ShuffledBatches(
         run.examples.train, batch_size=run.config.data.batch_size, n_batches=run.steps,
-        seed=run.config.seed, process_index=jax.process_index(), process_count=jax.process_count(),
+        seed=run.config.seed, groups=run.examples.groups,
+        process_index=jax.process_index(), process_count=jax.process_count(),
     )  # fmt: skip
     reading = loader.Loader(
         batches, start=start, workers=run.config.data.workers, read_ahead=run.config.data.read_ahead

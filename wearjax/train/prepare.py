@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Int64
 
-from wearjax import json_text
+from wearjax import json_text, plural
 from wearjax.batches import loader, placement
 from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import ConfigError
@@ -105,9 +105,9 @@ def prepare(
     say(f"model: {trained + fixed:,} parameters" + (f", {fixed:,} of them frozen" if fixed else ""))
     n_train, n_validation = len(examples.train), len(examples.validation)
     say(
-        f"{examples.name}: {n_train:,} to train, {n_validation:,} to validate; {steps:,} steps of "
-        f"{batch_size} {examples.name} ({steps * batch_size / n_train:.1f} epochs) on {mesh.size} "
-        f"{mesh.devices.flat[0].platform} device(s)"
+        f"{examples.name}: {n_train:,} to train, {n_validation:,} to validate; {steps:,} "
+        f"{plural.noun(steps, 'step')} of {batch_size} {examples.name} ({steps * batch_size / n_train:.1f} epochs) on "
+        f"{mesh.size} {mesh.devices.flat[0].platform} device(s)"
     )
     validation, validation_batch = _validation_items(config, n_validation, shares)
     make_step = partial(
@@ -168,8 +168,7 @@ def _statistics(
     if start.keeps_statistics(bundle, task):
         stats = bundle.stats
     else:
-        say(f"fitting normalization on {len(days.train):,} days")
-        stats = examples.fit()
+        stats = examples.fit_and_say(say, train_days=len(days.train))
     facts = {
         "data_dir": str(data_dir),
         "days_digest": digest,

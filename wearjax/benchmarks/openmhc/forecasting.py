@@ -8,25 +8,22 @@ and then, and the same call goes on from there.
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from wearjax import __version__
 from wearjax import engine as engines
 from wearjax.benchmarks import result_files
-from wearjax.benchmarks.openmhc import forecasting_results, imputation_unfinished
+from wearjax.benchmarks.openmhc import arguments, forecasting_results, parts
 from wearjax.benchmarks.openmhc.forecasting_cases import Cases
+from wearjax.benchmarks.openmhc.forecasting_parts import ForecastingParts
 from wearjax.benchmarks.openmhc.forecasting_results import ForecastingResults
 from wearjax.benchmarks.openmhc.forecasting_run import Run
 from wearjax.benchmarks.openmhc.forecasting_scores import BASELINE
-from wearjax.benchmarks.openmhc.forecasting_unfinished import Unfinished
 from wearjax.days import labels, splits
 from wearjax.engine import Engine
-from wearjax.errors import ConfigError, MethodError
+from wearjax.errors import ConfigError
 from wearjax.predict import protocols
 from wearjax.predict.forecasters.seasonal_naive import SeasonalNaive
 from wearjax.segments import forecast_points, trajectories
@@ -34,7 +31,6 @@ from wearjax.segments.forecast_points import SampleIndex
 from wearjax.segments.trajectories import Trajectories
 
 HORIZONS = (24, 48)
-SPLITS = {"test": "test", "validation": "validation", "val": "validation"}
 
 
 def evaluate_forecasting(
@@ -71,32 +67,32 @@ def evaluate_forecasting(
             else they are drawn by the published rules.
         start_hour: hours by which every window starts after midnight (`daily_start_hour_offset`).
         method_name: name of a single method; default is what it calls itself.
-        output_dir: run folder for errors, scores and results. What is complete after a minute or at Ctrl-C is kept
-            there; the same call goes on from it, and methods may be added.
+        output_dir: run folder for errors, scores and results. What is complete after a minute, at Ctrl-C and at the
+            end is kept there: the same call goes on from it, reads what is finished, and methods may be added.
         bootstrap: draws for the intervals; 0 for none.
         seed: of the bootstrap, of the example windows, and of the time points where they are drawn.
         engine, jobs: where participants are worked on, see `wearjax.engine.Engine`; scores do not depend on it. Trained
             models run in this process only.
-        force: replace results in `output_dir`, and start over what is unfinished there.
+        force: replace what is in `output_dir`, and start over.
         progress: called with (forecasts done, forecasts), a forecast being one window of one method.
 
     Raises:
-        ConfigError: an argument has an impossible value, the split has no window, or `output_dir` holds results or
-            the unfinished part of another evaluation. MethodError: a method broke its contract or failed.
-            StoreError, SourceError: the data or time points are not readable.
+        ConfigError: an argument has an impossible value, the split has no window, or `output_dir` holds another
+            evaluation, finished or not; the message names what differs. MethodError: a method broke its contract or
+            failed. StoreError, SourceError: the data or time points are not readable.
     """
-    methods = _named_methods(method, method_name)
+    methods = _methods(method, method_name)
     given = tuple(methods) or (BASELINE,)
     methods = {BASELINE: methods.pop(BASELINE, None) or SeasonalNaive(), **methods}
-    split = _checked(
-        split, horizon, start_hour, least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0)}
-    )
+    split = arguments.split_of(split)
+    _check(horizon, start_hour)
+    arguments.check_least(max_samples=(max_samples, 1), bootstrap=(bootstrap, 0))
     if engine is not None or jobs is not None:
         protocols.check_elsewhere(methods)
     result_files.check_folder(output_dir)
     folder = None if output_dir is None else Path(output_dir)
     if folder is not None:
-        imputation_unfinished.prepare(folder, force=force)
+        (parts.clear if force else parts.check_free)(folder)
     members = splits.read_splits(data_dir).of(split)
     records = trajectories.open_trajectories(data_dir)
     points, origin = _points(data_dir, records, horizon, sample_index=sample_index, seed=seed)
@@ -108,11 +104,12 @@ def evaluate_forecasting(
     settings = {
         "split": split, "horizon": horizon, "max_samples": max_samples, "start_hour": start_hour, "seed": seed,
     }  # fmt: skip
-    unfinished = None
+    kept = None
     if folder is not None:
-        unfinished = Unfinished(folder, {"wearjax": __version__, **settings, "data": cases.digest()})
+        key = {"track": "forecasting", "wearjax": __version__, **settings, "data": cases.digest()}
+        kept = ForecastingParts(folder, key)
     with engines.opened(engine, jobs) as where:
-        run.all_participants(progress or (lambda done, total: None), unfinished, where)
+        run.all_participants(progress or (lambda done, total: None), kept, where)
     results = forecasting_results.score_forecasts(
         run.table.finish(run.scale, tuple(methods)),
         method_names=given,
@@ -120,7 +117,7 @@ def evaluate_forecasting(
             "methods": list(methods), "data_dir": str(data_dir), "bootstrap": bootstrap, **settings,
             "sample_index": origin, "training_start_hours": _training_starts(methods),
         },
-        versions={"wearjax": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        versions=arguments.versions(),
         split=split,
         horizon=horizon,
         n_boot=bootstrap,
@@ -132,41 +129,23 @@ def evaluate_forecasting(
         gallery=run.gallery.arrays(tuple(methods)),
         provenance=getattr(getattr(records, "days", None), "meta", {}).get("provenance", {}),
     )  # fmt: skip
-    if folder is not None and unfinished is not None:
+    if folder is not None:
         results.save(folder)
-        unfinished.remove()
     return results
 
 
-def _named_methods(method: Any, name: str | None) -> dict[str, Any]:
-    if isinstance(method, Mapping):
-        if name is not None:
-            raise ConfigError("method_name: only for a single method; the dict already names them")
-        methods = {str(key): value for key, value in method.items()}
-    else:
-        methods = {name or protocols.method_name(method): method}
-    for key, value in methods.items():
-        if not callable(getattr(value, "predict", None)):
-            raise MethodError(f"{key}: has no predict(history, horizon) method")
-        if key == BASELINE and not isinstance(value, SeasonalNaive):
-            raise ConfigError(f"method name {BASELINE!r}: taken by the baseline; choose another")
-    return methods
+def _methods(method: Any, name: str | None) -> dict[str, Any]:
+    found = arguments.methods_by_name(method, name, call="predict(history, horizon)")
+    if not isinstance(found.get(BASELINE, SeasonalNaive()), SeasonalNaive):
+        raise ConfigError(f"method name {BASELINE!r}: taken by the baseline; choose another")
+    return found
 
 
-def _checked(
-    split: str, horizon: int, start_hour: int, *, least: Mapping[str, tuple[int | None, int]]
-) -> str:
-    """The split by its one name, after a look at the other arguments."""
-    if split not in SPLITS:
-        raise ConfigError(f"split {split!r}: expected test or validation")
+def _check(horizon: int, start_hour: int) -> None:
     if horizon not in HORIZONS:
         raise ConfigError(f"horizon: expected {' or '.join(map(str, HORIZONS))} hours, got {horizon}")
     if not -24 < start_hour < 24:
         raise ConfigError(f"start_hour: expected -23 to 23, got {start_hour}")
-    for name, (value, smallest) in least.items():
-        if value is not None and value < smallest:
-            raise ConfigError(f"{name}: expected at least {smallest}, got {value}")
-    return SPLITS[split]
 
 
 def _points(

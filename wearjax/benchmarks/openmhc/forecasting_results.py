@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 import os
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from wearjax import writing
+from wearjax import plural, writing
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import (
     forecasting_packet,
@@ -158,8 +157,11 @@ class ForecastingResults:
     @property
     def cohort(self) -> str:
         """What was evaluated, in words."""
-        people = len(self.participants)
-        return f"{self.split}, {people} participants, {self.n_samples} windows of {self.horizon} hours"
+        people, windows = len(self.participants), self.n_samples
+        return (
+            f"{self.split}, {people} {plural.noun(people, 'participant')}, "
+            f"{windows} {plural.noun(windows, 'window')} of {self.horizon} hours"
+        )
 
     def rows(self) -> Iterator[tuple[str, str, str, float]]:
         """The metrics in long form."""
@@ -175,10 +177,7 @@ class ForecastingResults:
 
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes `to_dataframe` as CSV."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows(self.rows())
+        result_files.write_csv(path, COLUMNS, self.rows())
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Writes metrics by channel, fallback rates and skills; by method when several were given."""
@@ -208,13 +207,7 @@ class ForecastingResults:
             submission: name, submitter and links; default names the method only.
             method: which one; needed when several were given.
         """
-        if method is None and len(self.method_names) > 1:
-            raise ConfigError(
-                f"several methods were evaluated; choose one with method= ({', '.join(self.method_names)})"
-            )
-        method = method or self.method_names[0]
-        if method not in self.methods:
-            raise ConfigError(f"method {method!r} was not evaluated ({', '.join(self.methods)})")
+        method = packet.one_of(self.methods, self.method_names, method)
         about = submission or packet.Submission(name=method, submitter="", code_url="")
         return packet.write_submission(
             folder,
@@ -233,14 +226,17 @@ class ForecastingResults:
         """
         folder = self.run_dir = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        packet.write_table(result_files.score_table(self.scores, ForecastScore), folder / "scores.parquet")
-        packet.write_table(self.per_user_errors, folder / USER_ERRORS)
+        result_files.write_table(
+            folder / "scores.parquet", result_files.score_table(self.scores, ForecastScore)
+        )
+        result_files.write_table(folder / USER_ERRORS, self.per_user_errors)
         result_files.write_json(folder / f"{USER_ERRORS}.meta.json", self._provenance())
         everything = forecasting_packet.forecasting_rows(
             self.metrics, names=(*CONTINUOUS_METRICS, *BINARY_METRICS)
         )
-        packet.write_table(everything, folder / "per_user_metrics.parquet")
-        self._write_skills(folder / "skill_scores.csv")
+        result_files.write_table(folder / "per_user_metrics.parquet", everything)
+        skills = self.skill_scores
+        result_files.write_skills(folder / "skill_scores.csv", skills, columns=tuple(skills[0]))
         if self.subgroups:
             of_person = zip(*self.subgroups.values(), strict=True)
             known = {
@@ -251,19 +247,9 @@ class ForecastingResults:
         if self.gallery:
             with writing.file(folder / GALLERY) as partial:
                 np.savez_compressed(partial, **self.gallery)  # type: ignore[arg-type]
-        if not (folder / "config.json").exists():
-            settings = {"evaluation": self.config, "versions": self.versions}
-            result_files.write_json(folder / "config.json", settings)
+        result_files.note_config(folder, self.config, self.versions)
         # Last: its presence says the rest is there.
         result_files.write_json(folder / "results.json", self._results_json())
-
-    def _write_skills(self, path: Path) -> None:
-        rows = self.skill_scores
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(rows[0])
-            for row in rows:
-                writer.writerow([_six_decimals(value) for value in row.values()])
 
     def _provenance(self) -> dict[str, Any]:
         return {
@@ -366,9 +352,3 @@ def _scored(metrics: UserMetrics, subgroups: Mapping[str, Sequence[str]]) -> tup
 
 def _point(score: ForecastScore | None) -> float:
     return math.nan if score is None else score.point
-
-
-def _six_decimals(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if math.isnan(value) else f"{value:.6f}"

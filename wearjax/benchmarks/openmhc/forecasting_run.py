@@ -18,14 +18,14 @@ from wearjax.benchmarks.openmhc.forecasting_cases import Cases
 from wearjax.benchmarks.openmhc.forecasting_errors import ErrorTable
 from wearjax.benchmarks.openmhc.forecasting_gallery import Gallery
 from wearjax.benchmarks.openmhc.forecasting_participant import Found, Task, Worker, work
+from wearjax.benchmarks.openmhc.forecasting_parts import GALLERY, SCALE, ForecastingParts
 from wearjax.benchmarks.openmhc.forecasting_scale import SeasonalScale
-from wearjax.benchmarks.openmhc.forecasting_unfinished import GALLERY, SCALE, Unfinished
 from wearjax.engine import Engine
 from wearjax.errors import ConfigError
 from wearjax.predict import forecaster
 from wearjax.train.interrupt import Interrupts
 
-# How closely a method without settings must repeat its first answer to go on with an unfinished evaluation.
+# How closely a method without settings must repeat its first answer to go on from what is kept of it.
 _SAME = 1e-3
 
 Progressed = Callable[[int, int], None]
@@ -62,9 +62,9 @@ class Run:
             forecaster.check_horizon(method, cases.horizon, name=name)
 
     def all_participants(
-        self, told: Progressed, unfinished: Unfinished | None = None, engine: Engine | None = None
+        self, told: Progressed, kept: ForecastingParts | None = None, engine: Engine | None = None
     ) -> None:
-        """Forecasts whatever is not found in `unfinished`.
+        """Forecasts whatever is not found in `kept`.
 
         Args:
             told: called with (forecasts done, forecasts), a forecast being one window of one method.
@@ -74,8 +74,8 @@ class Run:
             ConfigError: a method of that name was another before, or the engine failed. MethodError: a method broke
                 its contract.
         """
-        if unfinished is not None:
-            self._restore(unfinished)
+        if kept is not None:
+            self._restore(kept)
         tasks = [task for participant in self.cases.participants if (task := self._task(participant))]
         total = self.cases.n_windows * len(self.methods)
         done = total - sum(self.cases.n_windows_of(task.participant) * len(task.methods) for task in tasks)
@@ -93,11 +93,13 @@ class Run:
                     done += self.cases.n_windows_of(found.task.participant) * len(found.task.methods)
                     told(done, total)
                     check()
-                    if unfinished is not None and unfinished.is_due():
-                        self._save(unfinished)
+                    if kept is not None and kept.is_due():
+                        self._save(kept)
+                if kept is not None:
+                    self._save(kept)
             except BaseException:
-                if unfinished is not None:
-                    self._save(unfinished)
+                if kept is not None:
+                    self._save(kept)
                 raise
 
     def _task(self, participant: str) -> Task | None:
@@ -119,16 +121,16 @@ class Run:
                 self._first_answer[name] = found.first_answer[name]
             self._complete[name].add(participant)
 
-    def _save(self, unfinished: Unfinished) -> None:
+    def _save(self, kept: ForecastingParts) -> None:
         """Writes the participants that became complete since the last time; the scale comes first."""
         if new := self._complete[SCALE] - self._saved[SCALE]:
-            unfinished.write(SCALE, _rows_of(self.scale.record(), new), {})
+            kept.write(SCALE, _rows_of(self.scale.record(), new), {})
             self._saved[SCALE] |= new
         for name in self.methods:
             if new := self._complete[name] - self._saved[name]:
                 if (shown := _rows_of(self.gallery.record(name), new)).num_rows:
-                    unfinished.write(GALLERY + name, shown, {})
-                unfinished.write(name, self.table.record(name, sorted(new)), self._note(name))
+                    kept.write(GALLERY + name, shown, {})
+                kept.write(name, self.table.record(name, sorted(new)), self._note(name))
                 self._saved[name] |= new
 
     def _note(self, name: str) -> dict[str, Any]:
@@ -140,24 +142,24 @@ class Run:
             "first_answer": None if first is None else first.ravel().tolist(),
         }
 
-    def _restore(self, unfinished: Unfinished) -> None:
-        for table, _ in unfinished.parts(SCALE):
+    def _restore(self, kept: ForecastingParts) -> None:
+        for table, _ in kept.read(SCALE):
             self.scale.restore(table)
             self._complete[SCALE].update(table["participant"].to_pylist())
         for name in self.methods:
-            for table, _ in unfinished.parts(GALLERY + name):
+            for table, _ in kept.read(GALLERY + name):
                 self.gallery.restore(name, table)
-            for table, note in unfinished.parts(name):
-                unfinished.check_method(name, note["method"], describe(self.methods[name]))
+            for table, note in kept.read(name):
+                kept.check_method(name, note["method"], describe(self.methods[name]))
                 self.table.restore(name, table)
                 self._complete[name].update(table["participant"].to_pylist())
                 self.seconds[name], self.counts[name] = note["seconds"], Counter(note["counts"])
                 if note["first_answer"] is not None:
                     self._first_answer[name] = np.array(note["first_answer"], np.float32)
-            self._check_same(name, unfinished)
+            self._check_same(name, kept)
         self._saved = {name: set(done) for name, done in self._complete.items()}
 
-    def _check_same(self, name: str, unfinished: Unfinished) -> None:
+    def _check_same(self, name: str, kept: ForecastingParts) -> None:
         """A method that tells no settings must repeat its first answer: another may have taken its name meanwhile."""
         before = self._first_answer.get(name)
         if before is None or getattr(self.methods[name], "settings", None) is not None:
@@ -169,7 +171,7 @@ class Run:
         scale = float(np.max(np.abs(before), initial=0.0, where=finite))
         if not np.allclose(now, before, rtol=_SAME, atol=_SAME * scale, equal_nan=True):
             raise ConfigError(
-                f"{unfinished.folder}: {name!r} now forecasts other values than when this evaluation was begun; "
+                f"{kept.folder}: {name!r} now forecasts other values than when this evaluation was begun; "
                 "pass force=True (--force) to start over, or choose another folder"
             )
 

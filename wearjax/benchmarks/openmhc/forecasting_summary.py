@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from wearjax.benchmarks import result_files
+from wearjax.benchmarks.openmhc import score_text
 from wearjax.benchmarks.openmhc.forecasting_scores import (
     BASELINE,
     CATEGORIES,
@@ -45,9 +46,8 @@ def _headline(results: ForecastingResults, methods: list[str]) -> list[tuple[str
         overall = percent(results.at.get((m, SKILL, OVERALL)), interval=True)
         cells = [percent(results.at.get((m, SKILL, s))) for s in CATEGORIES]
         fair = percent(results.at.get((m, FAIR_SKILL, OVERALL)), interval=True)
-        rank = results.at.get((m, RANK, OVERALL))
-        shown = "-" if rank is None else f"{rank.reported:.2f}"
-        lines.append((m, shown, overall, *cells, fair, f"{results.fallback_rates[m]:.2%}"))
+        rank = score_text.rank(results.at.get((m, RANK, OVERALL)))
+        lines.append((m, rank, overall, *cells, fair, f"{results.fallback_rates[m]:.2%}"))
     return lines
 
 
@@ -62,8 +62,4 @@ def _by_channel(results: ForecastingResults, methods: list[str]) -> list[tuple[s
 
 def percent(score: ForecastScore | None, *, interval: bool = False) -> str:
     """The reported value of a skill in percent, `-` for none."""
-    if score is None:
-        return "-"
-    if not interval or math.isnan(score.ci_lo) or score.method == BASELINE:
-        return f"{100 * score.reported:.1f}"
-    return f"{100 * score.reported:.1f} [{100 * score.ci_lo:.1f}, {100 * score.ci_hi:.1f}]"
+    return score_text.percent(score, baseline=BASELINE, interval=interval)

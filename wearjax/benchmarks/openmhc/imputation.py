@@ -8,9 +8,8 @@ With an output folder, what is complete is written now and then, and the same ca
 from __future__ import annotations
 
 import os
-import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,13 @@ from rich.progress import Progress
 from wearjax import __version__
 from wearjax import engine as engines
 from wearjax.benchmarks import result_files
-from wearjax.benchmarks.openmhc import imputation_scores, imputation_unfinished
+from wearjax.benchmarks.openmhc import (
+    arguments,
+    imputation_masks,
+    imputation_parts,
+    imputation_scores,
+    parts,
+)
 from wearjax.benchmarks.openmhc.imputation_cases import Cases, Masks
 from wearjax.benchmarks.openmhc.imputation_gallery import Gallery
 from wearjax.benchmarks.openmhc.imputation_results import ImputationResults
@@ -32,7 +37,7 @@ from wearjax.days import labels, splits
 from wearjax.days.open import open_days
 from wearjax.days.store import Days
 from wearjax.engine import Engine
-from wearjax.errors import ConfigError, MethodError, did_you_mean
+from wearjax.errors import ConfigError, did_you_mean
 from wearjax.predict import protocols
 from wearjax.predict.imputers import fallback, statistical
 from wearjax.segments import mask_cache, masks
@@ -74,38 +79,39 @@ def evaluate_imputation(
         max_samples: evaluate that many days (windows, for `n_days` > 1), drawn by `default_rng(seed)`; each
             keeps the mask that it has in the whole split.
         method_name: name of a single method; default is what it calls itself.
-        output_dir: run folder for scores, errors, results and example days. What is complete after a minute
-            or at Ctrl-C is kept there; the same call goes on from it, and methods may be added.
+        output_dir: run folder for scores, errors, results and example days. What is complete after a minute, at
+            Ctrl-C and at the end is kept there: the same call goes on from it, reads what is finished, and methods
+            may be added.
         bootstrap: draws for the intervals; 0 for none.
         seed: of the bootstrap, of `max_samples` and of the choice of example days; masks have their own.
-        mask_dir: published masks (`<mask_dir>/<split>/<scenario>.npz`); default draws them from `mask_seed`.
+        mask_dir: published masks (`<mask_dir>/<split>/<scenario>.npz`); default is the folder of masks in a data root
+            of the full version, else they are drawn from `mask_seed`.
         batch_days: most days in a call of a method; a method with `requires_user_grouped_batches` gets whole
             participants instead.
         gallery_days: example days kept per scenario.
         engine, jobs: where groups of participants are worked on, see `wearjax.engine.Engine`; scores do not depend on
             it. Trained models and PyPOTS run in this process only.
-        force: replace results in `output_dir`, and start over what is unfinished there.
+        force: replace what is in `output_dir`, and start over.
 
     Raises:
-        ConfigError: an argument has an impossible value, the split has no day, or `output_dir` holds results
-            or the unfinished part of another evaluation. MethodError: a method broke
-        its contract. StoreError, SourceError: the data are not readable.
+        ConfigError: an argument has an impossible value, the split has no day, or `output_dir` holds another
+            evaluation, finished or not; the message names what differs. MethodError: a method broke its contract.
+            StoreError, SourceError: the data are not readable.
     """
-    methods = _named_methods(method, method_name)
+    methods = arguments.methods_by_name(method, method_name, call="impute(data, observed_mask, target_mask)")
+    if not methods:
+        raise ConfigError("method: the dict of methods is empty")
     given = tuple(methods)
-    scenarios = _checked(
-        scenarios,
-        split=split,
-        n_days=n_days,
-        least={"max_samples": (max_samples, 1), "bootstrap": (bootstrap, 0), "batch_days": (batch_days, 1)},
-    )
+    scenarios = _checked(scenarios, split=split, n_days=n_days)
+    arguments.check_least(max_samples=(max_samples, 1), bootstrap=(bootstrap, 0), batch_days=(batch_days, 1))
     if engine is not None or jobs is not None:
         protocols.check_elsewhere(methods)
     result_files.check_folder(output_dir)
     if output_dir is not None:
-        imputation_unfinished.prepare(Path(output_dir), force=force)
+        (parts.clear if force else parts.check_free)(Path(output_dir))
     split = mask_cache.split_name(split)
     days = open_days(data_dir)
+    origin = imputation_masks.origin(data_dir, mask_dir=mask_dir, mask_seed=mask_seed)
     members = splits.read_splits(data_dir)
     indices, train = members.indices(days, split), members.indices(days, "train").tolist()
     if not len(indices):
@@ -116,36 +122,48 @@ def evaluate_imputation(
         "split": split, "n_days": n_days, "scenarios": list(scenarios), "max_samples": max_samples, "seed": seed,
         "mask_dir": None if mask_dir is None else str(mask_dir), "mask_seed": mask_seed,
         "batch_days": batch_days, "gallery_days": gallery_days,
+        **({"shipped_masks": origin.shipped} if origin.shipped else {}),
     }  # fmt: skip
     config = {"methods": list(methods), "data_dir": str(data_dir), "bootstrap": bootstrap, **settings}
     people = labels.read_demographics(data_dir)
     cases = Cases(days, indices, n_days=n_days, max_samples=max_samples, seed=seed, demographics=people)
+    kept = None
+    if output_dir is not None:
+        kept = imputation_parts.ImputationParts(
+            Path(output_dir),
+            {
+                "track": "imputation", "wearjax": __version__, **settings,
+                "people": imputation_parts.digest_of_people(people),
+                "days": imputation_parts.digest_of(days, indices, np.array(train, int)),
+            },
+        )  # fmt: skip
+
+    def fit() -> fallback.FallbackStatistics:
+        return fallback.fit_days(days, train)
+
     run = Run(
         methods,
         scenarios,
         cases,
-        Masks(scenarios, split, folder=None if mask_dir is None else Path(mask_dir), mask_seed=mask_seed),
-        fallback.fit_days(days, train),
+        Masks(scenarios, split, folder=origin.folder, mask_seed=mask_seed, n=len(indices)),
+        fit() if kept is None else kept.statistics(fit),
         Gallery(tuple(methods), scenarios, cases, per_scenario=gallery_days, seed=seed),
         batch_days=batch_days,
     )
-    unfinished = None
-    if output_dir is not None:
-        key = imputation_unfinished.digest(
-            {**settings, "people": people}, days, indices, np.array(train, int)
-        )
-        unfinished = imputation_unfinished.Unfinished(Path(output_dir), key)
     with engines.opened(engine, jobs) as where, _progress(cases.n_evaluated) as advance:
-        run.all_groups(advance, unfinished, where)
-    results = _results(run, given, config, _days_left_out(days, members, split, cases))
-    if output_dir is not None and unfinished is not None:
+        run.all_groups(advance, kept, where)
+    results = _results(run, given, config, _days_left_out(days, members, split, cases), origin.notes)
+    if output_dir is not None:
         results.save(output_dir)
-        unfinished.remove()
     return results
 
 
 def _results(
-    run: Run, given: tuple[str, ...], config: dict[str, Any], left_out: dict[str, int]
+    run: Run,
+    given: tuple[str, ...],
+    config: dict[str, Any],
+    left_out: dict[str, int],
+    notes: tuple[str, ...],
 ) -> ImputationResults:
     """Scores the collected errors and puts everything together."""
     table = run.collector.table()
@@ -164,53 +182,15 @@ def _results(
         skipped={**left_out, **run.skipped},
         seconds={m: round(float(c.seconds), 3) for m, c in run.counts.items()},
         config=config,
-        versions=_versions(),
+        versions=arguments.versions(),
         provenance=getattr(run.cases.days, "meta", {}).get("provenance", {}),
         gallery=run.gallery.arrays(),
+        notes=notes,
     )
 
 
-def _versions() -> dict[str, str]:
-    return {"wearjax": __version__, "numpy": np.__version__, "python": platform.python_version()}
-
-
-def named(methods: Iterable[Any]) -> dict[str, Any]:
-    """Methods by name, for `evaluate_imputation`.
-
-    Args:
-        methods: methods, which name themselves, or pairs of a name and a method.
-
-    Raises:
-        ConfigError: two of one name.
-    """
-    found: dict[str, Any] = {}
-    for item in methods:
-        name, method = item if isinstance(item, tuple) else (protocols.method_name(item), item)
-        if name in found:
-            raise ConfigError(f"two methods are called {name!r}; give one of them another name")
-        found[name] = method
-    return found
-
-
-def _named_methods(method: Any, name: str | None) -> dict[str, Any]:
-    if isinstance(method, Mapping):
-        if name is not None:
-            raise ConfigError("method_name: only for a single method; the dict already names them")
-        if not method:
-            raise ConfigError("method: the dict of methods is empty")
-        methods = {str(key): value for key, value in method.items()}
-    else:
-        methods = {name or protocols.method_name(method): method}
-    for key, value in methods.items():
-        if not callable(getattr(value, "impute", None)):
-            raise MethodError(f"{key}: has no impute(data, observed_mask, target_mask) method")
-    return methods
-
-
-def _checked(
-    scenarios: Sequence[str], *, split: str, n_days: int, least: dict[str, tuple[int | None, int]]
-) -> tuple[str, ...]:
-    """The scenarios in benchmark order, after a look at every argument."""
+def _checked(scenarios: Sequence[str], *, split: str, n_days: int) -> tuple[str, ...]:
+    """The scenarios in benchmark order, after a look at the other arguments."""
     wanted = (scenarios,) if isinstance(scenarios, str) else tuple(scenarios)
     unknown = [s for s in wanted if s not in ALL]
     if unknown or not wanted:
@@ -218,13 +198,9 @@ def _checked(
             f"scenarios: {unknown[0] if unknown else 'none'!r} is unknown"
             f"{did_you_mean(unknown[0], ALL) if unknown else ''}; expected some of {', '.join(ALL)}"
         )
-    if mask_cache.split_name(split) not in ("test", "val"):
-        raise ConfigError(f"split {split!r}: expected test or validation")
+    arguments.split_of(split)
     if not 1 <= n_days <= MAX_DAYS:
         raise ConfigError(f"n_days: expected 1 to {MAX_DAYS}, got {n_days}")
-    for name, (value, smallest) in least.items():
-        if value is not None and value < smallest:
-            raise ConfigError(f"{name}: expected at least {smallest}, got {value}")
     return tuple(s for s in ALL if s in wanted)
 
 

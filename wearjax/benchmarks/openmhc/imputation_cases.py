@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float32, Int64
 
 from wearjax.channels import MINUTES_PER_DAY, N_CHANNELS
 from wearjax.days.store import Days
+from wearjax.errors import StoreError
 from wearjax.scores import fairness
 from wearjax.segments import mask_cache, masks, seven_days
 from wearjax.segments.mask_cache import MaskSet
@@ -85,6 +86,7 @@ class Cases:
         if max_samples is not None and max_samples < len(windows):
             chosen = np.sort(np.random.default_rng(seed).choice(len(windows), max_samples, replace=False))
             windows, offsets = windows[chosen], offsets[chosen]
+        # Participants are drawn in the order of the listed days, of which windows are only another grouping.
         evaluated = np.sort(windows[windows != seven_days.PADDING])
         self.participants = tuple(dict.fromkeys(owners[i] for i in evaluated))
         number = {name: i for i, name in enumerate(self.participants)}
@@ -162,18 +164,33 @@ class Cases:
         )
 
 
+def _read(file: Path, n: int) -> MaskSet:
+    found = MaskSet.load(file)
+    if found.shape != (N_CHANNELS, MINUTES_PER_DAY):
+        raise StoreError(f"{file}: masks of {found.shape}, days have {(N_CHANNELS, MINUTES_PER_DAY)}")
+    if len(found) and found.indices[-1] >= n:
+        raise StoreError(
+            f"{file}: has a mask for day {found.indices[-1]} of the split, which has {n} days: masks of other data"
+        )
+    return found
+
+
 class Masks:
     """Masks of the evaluated days: read from a published folder, or drawn day by day from their seeds.
 
     Args:
         folder: `<folder>/<split>/<scenario>.npz` files; None draws them.
+        n: days of the split.
+
+    Raises:
+        StoreError: a mask file is missing or not readable, or has a mask of a day that the split does not have.
     """
 
-    def __init__(self, scenarios: Sequence[str], split: str, *, folder: Path | None, mask_seed: int):
+    def __init__(self, scenarios: Sequence[str], split: str, *, folder: Path | None, mask_seed: int, n: int):
         self._seeds = {s: mask_cache.scenario_seed(s, split, mask_seed) for s in scenarios}
         self._sets = None
         if folder is not None:
-            self._sets = {s: MaskSet.load(mask_cache.cache_path(folder, split, s)) for s in scenarios}
+            self._sets = {s: _read(mask_cache.cache_path(folder, split, s), n) for s in scenarios}
 
     def of_batch(
         self, scenario: str, batch: Batch

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from wearjax import writing
+from wearjax import plural, writing
 from wearjax.benchmarks import result_files
-from wearjax.benchmarks.openmhc import packet
+from wearjax.benchmarks.openmhc import packet, score_text
 from wearjax.benchmarks.openmhc.imputation_scores import FAIR_SKILL, RANK, SKILL, Score
 from wearjax.benchmarks.openmhc.imputation_tasks import BASELINE, BUCKETS
 from wearjax.errors import ConfigError
@@ -44,6 +42,8 @@ class ImputationResults:
         seconds: time inside each method.
         config, versions: to repeat the evaluation.
         provenance: where the recordings come from, as far as their store says.
+        gallery: example days, as `imputation_gallery` keeps them.
+        notes: what a reader must know before comparing the scores.
     """
 
     scores: tuple[Score, ...]
@@ -62,16 +62,13 @@ class ImputationResults:
     versions: dict[str, str]
     provenance: dict[str, Any] = field(default_factory=dict)
     gallery: dict[str, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         at = {(s.method, s.metric, s.scope): s for s in self.scores}
-        skills = [
-            f"{m} {_percent(at.get((m, SKILL, 'overall')), interval=False)} %" for m in self.method_names[:3]
-        ]
+        skills = [f"{m} {_percent(at.get((m, SKILL, 'overall')))} %" for m in self.method_names[:3]]
         more = ", …" if len(self.method_names) > 3 else ""
-        people = len(self.errors.participants)
-        cohort = f"{self.split}, {people} participants, {self.n_samples} days"
-        return f"ImputationResults({cohort}: {', '.join(skills)}{more})"
+        return f"ImputationResults({self._cohort()}: {', '.join(skills)}{more})"
 
     @property
     def scenarios(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -121,18 +118,23 @@ class ImputationResults:
         interval, as the benchmark reports them; without draws everything is the point.
         """
         drawn = self.n_boot > 0
-        people = len(self.errors.participants)
         days = "" if self.n_days == 1 else f" in windows of {self.n_days}"
-        head = f"Imputation, {self.split}: {people} participants, {self.n_samples} days{days}. "
+        head = f"Imputation, {self._cohort(':')}{days}. "
         head += f"Skill and fair skill in %, {BASELINE} = 0; "
         head += "skill, rank: bootstrap mean; fair: point" if drawn else "point estimates, no draws"
         tables = [*result_files.aligned(self._headline()), "", *result_files.aligned(self._by_scenario())]
         return "\n".join([head, *tables, *self._remarks()])
 
+    def _cohort(self, mark: str = ",") -> str:
+        people, days = len(self.errors.participants), self.n_samples
+        shown = f"{people} {plural.noun(people, 'participant')}, {days} {plural.noun(days, 'day')}"
+        return f"{self.split}{mark} {shown}"
+
     def _remarks(self) -> list[str]:
         """What the tables cannot show."""
         lines = [
-            "overall: all scenarios together; semantic: the last three; categories of channels: the first three only"
+            *self.notes,
+            "overall: all scenarios together; semantic: the last three; categories of channels: the first three only",
         ]
         for scenario, splits in self.scenarios.items():
             cell = splits[self.split]
@@ -154,7 +156,7 @@ class ImputationResults:
         for method in self.errors.methods:
             cells = [_percent(at.get((method, SKILL, s)), interval=s == "overall") for s in scopes]
             fair = _percent(at.get((method, FAIR_SKILL, "overall")), interval=True)
-            rank = _rank(at.get((method, RANK, "overall")))
+            rank = score_text.rank(at.get((method, RANK, "overall")))
             lines.append((method, rank, *cells, fair, f"{self.fallback_rates[method]:.2%}"))
         return lines
 
@@ -163,7 +165,7 @@ class ImputationResults:
         lines = [("skill (rank)", *self.scenarios)]
         for method in self.errors.methods:
             cells = [
-                f"{_percent(at.get((method, SKILL, s)), interval=False)} ({_rank(at.get((method, RANK, s)))})"
+                f"{_percent(at.get((method, SKILL, s)))} ({score_text.rank(at.get((method, RANK, s)))})"
                 for s in self.scenarios
             ]
             lines.append((method, *cells))
@@ -185,10 +187,7 @@ class ImputationResults:
 
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes `to_dataframe` as CSV."""
-        with open(path, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows(self.rows())
+        result_files.write_csv(path, COLUMNS, self.rows())
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Writes `scenarios`, or `by_method` when several methods were given; undefined values are null."""
@@ -208,12 +207,7 @@ class ImputationResults:
             submission: name, submitter and links; default names the method only.
             method: which one; needed when several were given.
         """
-        if method is None and len(self.method_names) > 1:
-            raise ConfigError(
-                f"several methods were evaluated; choose one with method= ({', '.join(self.method_names)})"
-            )
-        method = method or self.method_names[0]
-        self.errors.method_index(method)
+        method = packet.one_of(self.errors.methods, self.method_names, method)
         about = submission or packet.Submission(name=method, submitter="", code_url="")
         rows = packet.imputation_rows(self.errors, split=self.split, rename={method: packet.slug(about.name)})
         return packet.write_submission(
@@ -226,22 +220,24 @@ class ImputationResults:
         )
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes the run folder: scores, per-participant errors, results, example days.
+        """Writes the run folder: scores, skills, per-participant errors, results, example days.
 
         A `config.json` that is already there, e.g. of the training, is kept; the evaluation has its
         settings in `results.json`.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        packet.write_table(result_files.score_table(self.scores, Score), folder / "scores.parquet")
-        packet.write_table(self.per_user_errors, folder / "per_user_errors.parquet")
+        result_files.write_table(folder / "scores.parquet", result_files.score_table(self.scores, Score))
+        result_files.write_table(folder / "per_user_errors.parquet", self.per_user_errors)
+        result_files.write_skills(
+            folder / "skill_scores.csv",
+            self.skill_scores,
+            columns=("method", "scope", "skill_score", "n_tasks"),
+        )
         if self.gallery:
             with writing.file(folder / "predictions" / "gallery.npz") as partial:
                 np.savez_compressed(partial, **self.gallery)  # type: ignore[arg-type]
-        if not (folder / "config.json").exists():
-            result_files.write_json(
-                folder / "config.json", {"evaluation": self.config, "versions": self.versions}
-            )
+        result_files.note_config(folder, self.config, self.versions)
         result_files.write_json(
             folder / "results.json", self._results_json()
         )  # last: its presence says the rest is there
@@ -262,6 +258,7 @@ class ImputationResults:
             "fallback": self.fallback_rates,
             "substituted": self.substituted,
             "skipped": self.skipped,
+            "notes": list(self.notes),
             "seconds": self.seconds,
             "config": self.config,
             "versions": self.versions,
@@ -270,16 +267,8 @@ class ImputationResults:
         }
 
 
-def _percent(score: Score | None, *, interval: bool) -> str:
-    if score is None:
-        return "-"
-    if not interval or math.isnan(score.ci_lo) or score.method == BASELINE:
-        return f"{100 * score.reported:.1f}"
-    return f"{100 * score.reported:.1f} [{100 * score.ci_lo:.1f}, {100 * score.ci_hi:.1f}]"
-
-
-def _rank(score: Score | None) -> str:
-    return "-" if score is None else f"{score.reported:.2f}"
+def _percent(score: Score | None, *, interval: bool = False) -> str:
+    return score_text.percent(score, baseline=BASELINE, interval=interval)
 
 
 def _long(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:

@@ -15,13 +15,13 @@ from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES, Cases, Masks
 from wearjax.benchmarks.openmhc.imputation_errors import ErrorCollector
 from wearjax.benchmarks.openmhc.imputation_gallery import Gallery
 from wearjax.benchmarks.openmhc.imputation_group import Counts, Found, Task, Worker, work
-from wearjax.benchmarks.openmhc.imputation_unfinished import Unfinished
+from wearjax.benchmarks.openmhc.imputation_parts import ImputationParts
 from wearjax.engine import Engine
 from wearjax.errors import ConfigError
 from wearjax.predict.imputers import fallback
 from wearjax.train.interrupt import Interrupts
 
-# How closely a method must repeat its first answer to go on with an unfinished evaluation.
+# How closely a method must repeat its first answer to go on from what is kept of it.
 _SAME = 1e-3
 
 
@@ -59,17 +59,17 @@ class Run:
     def all_groups(
         self,
         advance: Callable[[int], None],
-        unfinished: Unfinished | None = None,
+        kept: ImputationParts | None = None,
         engine: Engine | None = None,
     ) -> None:
-        """Passes over the days, from where each method stopped if it is found in `unfinished`.
+        """Passes over the days, from where each method stopped if it is found in `kept`.
 
         Raises:
             KeyboardInterrupt: on Ctrl-C or SIGTERM, after what is complete was written.
             ConfigError: a method of that name gave other answers before, or the engine failed.
         """
-        if unfinished is not None:
-            self._restore(unfinished)
+        if kept is not None:
+            self._restore(kept)
         pending = []
         for number, group in enumerate(self._groups):
             if number >= min(self._groups_done.values()):
@@ -89,11 +89,11 @@ class Run:
                     self._keep(found, number + 1)
                     advance(self._days_of(self._groups[number]))
                     check()
-                    if unfinished is not None and unfinished.is_due():
-                        self._save(unfinished)
+                    if kept is not None and (kept.is_due() or number == pending[-1]):
+                        self._save(kept)
             except BaseException:
-                if unfinished is not None and self._whole:
-                    self._save(unfinished)
+                if kept is not None and self._whole:
+                    self._save(kept)
                 raise
 
     def _task(self, number: int) -> Task:
@@ -115,10 +115,10 @@ class Run:
         self._groups_done.update(dict.fromkeys(found.counts, done))
         self._whole = True
 
-    def _save(self, unfinished: Unfinished) -> None:
+    def _save(self, kept: ImputationParts) -> None:
         for name, done in self._groups_done.items():
             if done:
-                unfinished.write(name, self._record(name))
+                kept.write(name, self._record(name))
 
     def _record(self, name: str) -> dict[str, np.ndarray]:
         parts = {
@@ -133,19 +133,19 @@ class Run:
             "first_answer": self._first_answer.get(name, np.zeros(0, np.float32)),
         }
 
-    def _restore(self, unfinished: Unfinished) -> None:
+    def _restore(self, kept: ImputationParts) -> None:
         for name in self.methods:
-            record = unfinished.read(name)
+            record = kept.read(name)
             if record is None:
                 continue
             self._first_answer[name] = record["first_answer"]
-            self._check_same(name, unfinished)
+            self._check_same(name, kept)
             self.collector.restore(name, _part(record, "errors"))
             self.gallery.restore(name, _part(record, "gallery"))
             vars(self.counts[name]).update(_part(record, "counts"))
             self._groups_done[name] = int(record["groups_done"])
 
-    def _check_same(self, name: str, unfinished: Unfinished) -> None:
+    def _check_same(self, name: str, kept: ImputationParts) -> None:
         """A method must repeat its first answer: another one may have taken its name meanwhile."""
         before = self._first_answer[name]
         if not len(before):
@@ -156,7 +156,7 @@ class Run:
             now, before, rtol=_SAME, atol=_SAME * scale, equal_nan=True
         ):
             raise ConfigError(
-                f"{unfinished.folder}: {name!r} now fills in other values than when this evaluation was begun; "
+                f"{kept.folder}: {name!r} now fills in other values than when this evaluation was begun; "
                 "pass force=True (--force) to start over, or choose another folder"
             )
 

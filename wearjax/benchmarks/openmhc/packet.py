@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wearjax import json_text, writing
+from wearjax import json_text
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import packet_schema
 from wearjax.benchmarks.openmhc.packet_schema import FOLDERS, SUBTRACKS
 from wearjax.errors import ConfigError
@@ -117,13 +118,6 @@ def _recoded(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
     return coded(of_code[codes] if len(of_code) else codes, distinct)
 
 
-def write_table(table: pa.Table, path: str | os.PathLike) -> Path:
-    """Writes a table as zstd Parquet; the file appears whole or not at all."""
-    with writing.file(path) as partial:
-        pq.write_table(table, partial, compression="zstd")
-    return Path(path)
-
-
 def display_sidecar(
     submission: Submission, *, track: str, subtrack: str, fallback_rate: float | None = None
 ) -> dict[str, Any]:
@@ -141,6 +135,24 @@ def display_sidecar(
     if fallback_rate is not None:
         sidecar["fallback_rate"] = round(float(fallback_rate), 6)
     return sidecar
+
+
+def one_of(methods: Sequence[str], given: Sequence[str], method: str | None) -> str:
+    """The method that a submission is of.
+
+    Args:
+        methods: all that were evaluated.
+        given: those of the caller, of which one alone needs no choice.
+
+    Raises:
+        ConfigError: none is chosen of several, or it was not evaluated.
+    """
+    if method is None and len(given) > 1:
+        raise ConfigError(f"several methods were evaluated; choose one with method= ({', '.join(given)})")
+    method = method or given[0]
+    if method not in methods:
+        raise ConfigError(f"method {method!r} was not evaluated ({', '.join(methods)})")
+    return method
 
 
 def write_submission(
@@ -165,7 +177,7 @@ def write_submission(
         )
     folder = Path(folder)
     target = f"{FOLDERS[track]}/{stem}"
-    write_table(table, folder / f"{target}.parquet")
+    result_files.write_table(folder / f"{target}.parquet", table)
     (folder / f"{target}.meta.json").write_text(json.dumps(sidecar, indent=1) + "\n")
     description = folder / f"{stem}.submission.yaml"
     description.write_text(_description(submission, sidecar, target))

@@ -7,32 +7,28 @@ baseline, columns written. All that follows works on the small tables of predict
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from wearjax import __version__
 from wearjax import tasks as outcomes
-from wearjax.benchmarks import result_files
-from wearjax.benchmarks.openmhc import prediction_cohort, prediction_results
+from wearjax.benchmarks import earlier, result_files
+from wearjax.benchmarks.openmhc import arguments, prediction_cohort, prediction_results
 from wearjax.benchmarks.openmhc.prediction_results import PredictionResults
 from wearjax.benchmarks.openmhc.prediction_run import Progressed, Run
 from wearjax.days import splits, task_labels
 from wearjax.days.open import open_days
-from wearjax.errors import ConfigError, MethodError
-from wearjax.predict import inputs, protocols, vector_cache
+from wearjax.errors import ConfigError
+from wearjax.predict import inputs, vector_cache
 from wearjax.predict.predictors import linear
 from wearjax.tasks import BASELINE, Task
 
 ALL = tuple(outcomes.TASKS)
-SPLITS = {"test": "test", "validation": "validation", "val": "validation"}
 
 
 def evaluate_prediction(
@@ -73,15 +69,20 @@ def evaluate_prediction(
             end; default is a bar on a terminal.
 
     Raises:
-        ConfigError: an argument has an impossible value, no task can be evaluated, or `output_dir` holds
-        predictions of other settings. MethodError: a method broke its contract or failed; the message names method
-        and task. StoreError, SourceError: data, labels or finished predictions are not readable.
+        ConfigError: an argument has an impossible value, no task can be evaluated, or `output_dir` holds predictions
+            of other settings, or results of another track. MethodError: a method broke its contract or failed; the
+            message names method and task. StoreError, SourceError: data, labels or finished predictions are not
+            readable.
     """
-    methods = _named_methods(method, method_name)
+    methods = arguments.methods_by_name(method, method_name, call="predict(data)")
     given = tuple(methods) or (BASELINE,)
     result_files.check_folder(output_dir)
+    if output_dir is not None and not force:
+        earlier.check_kind(output_dir, "track", "prediction")
     chosen = outcomes.chosen(tasks)
-    split = _checked(chosen, split=split, bootstrap=bootstrap, label_window=label_window)
+    split = arguments.split_of(split)
+    _check(chosen, label_window=label_window)
+    arguments.check_least(bootstrap=(bootstrap, 0))
     days, members = open_days(data_dir), splits.read_splits(data_dir)
     labels = task_labels.read_lookup(data_dir, window=label_window)
     # Covariates and subgroups do not follow the ablation.
@@ -114,7 +115,7 @@ def evaluate_prediction(
         predictions,
         method_names=given,
         config=config,
-        versions={"wearjax": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        versions=arguments.versions(),
         split=split,
         n_boot=bootstrap,
         seed=seed,
@@ -128,30 +129,11 @@ def evaluate_prediction(
     return results
 
 
-def _named_methods(method: Any, name: str | None) -> dict[str, Any]:
-    if isinstance(method, Mapping):
-        if name is not None:
-            raise ConfigError("method_name: only for a single method; the dict already names them")
-        methods = {str(key): value for key, value in method.items()}
-    else:
-        methods = {name or protocols.method_name(method): method}
-    for key, value in methods.items():
-        if not callable(getattr(value, "predict", None)):
-            raise MethodError(f"{key}: has no predict(data) method")
-    return methods
-
-
-def _checked(tasks: Sequence[Task], *, split: str, bootstrap: int, label_window: str) -> str:
-    """The split by its one name, after a look at the other arguments."""
+def _check(tasks: Sequence[Task], *, label_window: str) -> None:
     if not tasks:
         raise ConfigError("tasks: none given")
-    if split not in SPLITS:
-        raise ConfigError(f"split {split!r}: expected test or validation")
-    if bootstrap < 0:
-        raise ConfigError(f"bootstrap: expected at least 0, got {bootstrap}")
     if label_window not in task_labels.WINDOWS:
         raise ConfigError(f"label_window {label_window!r}: expected {' or '.join(task_labels.WINDOWS)}")
-    return SPLITS[split]
 
 
 @contextmanager

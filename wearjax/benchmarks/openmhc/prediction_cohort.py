@@ -29,20 +29,22 @@ class TaskCohort:
 
     Attributes:
         train, test: of the two splits; `split` is the name of the second.
+        label_window: of the lookup.
     """
 
     task: Task
     train: Cohort
     test: Cohort
     split: str
+    label_window: str
 
     @property
     def train_context(self) -> EvalContext:
-        return EvalContext(self.task.code, "train", self.train.users, self.train.dates)
+        return EvalContext(self.task.code, "train", self.train.users, self.train.dates, self.label_window)
 
     @property
     def test_context(self) -> EvalContext:
-        return EvalContext(self.task.code, self.split, self.test.users, self.test.dates)
+        return EvalContext(self.task.code, self.split, self.test.users, self.test.dates, self.label_window)
 
     @property
     def digest(self) -> str:
@@ -68,7 +70,7 @@ def task_cohort(labels: TaskLabels, task: Task, members: Splits, split: str) -> 
     test = labels.cohort(task.code, members.of(split))
     if not len(test):
         return f"no participant with a label in {split}"
-    return TaskCohort(task, train, test, split)
+    return TaskCohort(task, train, test, split, labels.window)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Float64
 
 from wearjax import json_text, tasks, writing
-from wearjax.benchmarks.openmhc import packet
+from wearjax.benchmarks import result_files
 from wearjax.errors import ConfigError, StoreError
 
 
@@ -73,12 +73,12 @@ def write(
             "y_proba": answers.y_proba,
         }
     )
-    packet.write_table(table, file)
+    result_files.write_table(file, table)
     content = {
         "settings": dict(settings),
         "n_test": len(users),
         "n_substituted": answers.n_substituted,
-        "seconds": round(answers.seconds, 3),
+        "seconds": answers.seconds,
     }
     with writing.file(description) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import packet
 from wearjax.benchmarks.openmhc.prediction_errors import ATTRIBUTES, EVERYBODY, TaskPredictions
 from wearjax.scores import fairness
@@ -88,8 +89,8 @@ def write_substrate(
 ) -> dict[str, Path]:
     """Writes `<method>.parquet` for each method; returns the files."""
     return {
-        method: packet.write_table(
-            prediction_rows(predictions, rename={method: stem}), Path(folder) / f"{stem}.parquet"
+        method: result_files.write_table(
+            Path(folder) / f"{stem}.parquet", prediction_rows(predictions, rename={method: stem})
         )
         for method, stem in stems(methods).items()
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wearjax import plural
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import (
     packet,
@@ -19,6 +19,7 @@ from wearjax.benchmarks.openmhc import (
     prediction_packet,
     prediction_records,
     prediction_scores,
+    score_text,
 )
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
 from wearjax.benchmarks.openmhc.prediction_scores import FAIR_SKILL, OVERALL, RANK, SKILL, PredictionScore
@@ -140,7 +141,8 @@ class PredictionResults:
         return "\n\n".join("\n".join(lines) for lines in ([*parts, undefined] if undefined else parts))
 
     def _cohort(self) -> str:
-        return f"{self.split}, {len(self.participants)} participants, {len(self.predictions)} tasks"
+        people, tasks = len(self.participants), len(self.predictions)
+        return f"{self.split}, {people} {plural.noun(people, 'participant')}, {tasks} {plural.noun(tasks, 'task')}"
 
     def _headline(self) -> list[str]:
         lines = [("method", "rank", "skill", "fair", "fallback")]
@@ -171,13 +173,11 @@ class PredictionResults:
 
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes `to_dataframe` as CSV; undefined values are empty."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(prediction_records.COLUMNS)
-            writer.writerows(
-                ["" if isinstance(v, float) and math.isnan(v) else v for v in record.values()]
-                for record in self.records
-            )
+        rows = (
+            ["" if isinstance(v, float) and math.isnan(v) else v for v in record.values()]
+            for record in self.records
+        )
+        result_files.write_csv(path, prediction_records.COLUMNS, rows)
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Writes the records; undefined values are null."""
@@ -198,13 +198,7 @@ class PredictionResults:
             method: which one; needed when several were given.
             subtrack: `static` or `longitudinal`.
         """
-        if method is None and len(self.method_names) > 1:
-            raise ConfigError(
-                f"several methods were evaluated; choose one with method= ({', '.join(self.method_names)})"
-            )
-        method = method or self.method_names[0]
-        if method not in self.methods:
-            raise ConfigError(f"method {method!r} was not evaluated ({', '.join(self.methods)})")
+        method = packet.one_of(self.methods, self.method_names, method)
         about = submission or packet.Submission(name=method, submitter="", code_url="")
         rows = prediction_packet.prediction_rows(self.predictions, rename={method: packet.slug(about.name)})
         return packet.write_submission(
@@ -225,7 +219,7 @@ class PredictionResults:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         table = result_files.score_table(self.scores, PredictionScore)
-        packet.write_table(table, folder / "scores.parquet")
+        result_files.write_table(folder / "scores.parquet", table)
         self.to_csv(folder / "eval.csv")
         for method, file in prediction_packet.write_substrate(folder, self.predictions, self.methods).items():
             about = packet.Submission(name=method, submitter="", code_url="")
@@ -234,10 +228,7 @@ class PredictionResults:
             result_files.write_json(file.with_name(f"{file.stem}.meta.json"), shown)
             result_files.write_json(file.with_name(f"{file.name}.meta.json"), self._provenance_of(method))
         result_files.write_json(folder / "_subgroups.json", self._subgroups())
-        if not (folder / "config.json").exists():
-            result_files.write_json(
-                folder / "config.json", {"evaluation": self.config, "versions": self.versions}
-            )
+        result_files.note_config(folder, self.config, self.versions)
         # Last: its presence says the rest is there.
         result_files.write_json(folder / "results.json", self._results_json())
 
@@ -335,15 +326,8 @@ def score_predictions(
 
 
 def _percent(score: PredictionScore | None, *, interval: bool = True) -> str:
-    if score is None:
-        return "-"
-    if not interval or math.isnan(score.ci_lo) or score.method == BASELINE:
-        return f"{100 * score.reported:.1f}"
-    return f"{100 * score.reported:.1f} [{100 * score.ci_lo:.1f}, {100 * score.ci_hi:.1f}]"
+    return score_text.percent(score, baseline=BASELINE, interval=interval)
 
 
 def _rank(score: PredictionScore | None) -> str:
-    if score is None:
-        return "-"
-    interval = "" if math.isnan(score.ci_lo) else f" [{score.ci_lo:.2f}, {score.ci_hi:.2f}]"
-    return f"{score.reported:.2f}{interval}"
+    return score_text.rank(score, interval=True)

@@ -40,7 +40,8 @@ class Run:
         n_pairs: pairs of task and method, once the cohorts are known.
 
     Raises:
-        ConfigError: a method asks for inputs that there are none of, or two would share a folder.
+        ConfigError: a method asks for inputs that there are none of, or two would share a folder. MethodError: it
+        relies on what it would not be given.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Run:
         self.methods, self.source, self.settings = methods, source, settings
         self.folder, self.force = folder, force
         self.specs = {name: protocols.data_spec_of(method) for name, method in methods.items()}
+        for name, method in methods.items():
+            protocols.check_supported(method, self.specs[name], name=name)
         if folder is not None:
             prediction_files.check_names(tuple(methods))
         self.substituted: dict[str, dict[str, int]] = {name: {} for name in methods}
@@ -123,7 +126,7 @@ class Run:
         """Fits a method and asks it; fills what it leaves open."""
         start = time.perf_counter()
         raw = self._raw(name, cohort)
-        seconds = time.perf_counter() - start
+        seconds = round(time.perf_counter() - start, 3)  # as it is kept
         kind, n_open = cohort.task.kind, int(np.sum(~np.isfinite(raw)))
         if baseline is None:
             if n_open:

@@ -16,7 +16,7 @@ from jaxtyping import Float64
 
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.vitalbench import tracks
-from wearjax.benchmarks.vitalbench.results import VitalResults, notes
+from wearjax.benchmarks.vitalbench.results import VitalResults, baselines, label, notes
 from wearjax.errors import ConfigError
 from wearjax.segments.vital_cases import CaseStore
 from wearjax.segments.vital_settings import VitalSettings
@@ -51,6 +51,8 @@ class Ablation:
 
     def summary(self) -> str:
         """Average over horizons of MAE and RMSE, a line a model, a column a value."""
+        first = next(iter(self.runs.values()))
+        untrained = baselines(first.config)
         lines: list[str] = []
         for metric in ("MAE", "RMSE"):
             tables = {value: run.table(metric) for value, run in self.runs.items()}
@@ -58,10 +60,10 @@ class Ablation:
             rows = [[f"{metric} by {self.varied}", *tables]]
             for model in models:
                 cells = [table[model][0] if model in table else None for table in tables.values()]
-                rows.append([model, *("" if c is None else f"{c.mean:.4f} ± {c.std:.4f}" for c in cells)])
+                shown = ("" if c is None else f"{c.mean:.4f} ± {c.std:.4f}" for c in cells)
+                rows.append([label(model, untrained), *shown])
             lines += [*result_files.aligned(rows), ""]
         lines.append("Averages over horizons, in scaled units")
-        first = next(iter(self.runs.values()))
         if self.varied == "imputation" and first.config["switches"]["impute_targets"]:
             lines.append(
                 "As released, filled targets count as observed: columns are of different cells, and a filled one is "
@@ -69,8 +71,8 @@ class Ablation:
             )
         return "\n".join([*lines, *notes(first.config)])
 
-    def write(self, folder: Path) -> None:
-        """`ablation.json` beside the runs' folders."""
+    def save(self, folder: Path) -> None:
+        """Writes `ablation.json` beside the runs' folders."""
         content = {
             "benchmark": "vitalbench",
             "varied": self.varied,

@@ -22,8 +22,11 @@ from wearjax.segments.vital_settings import VitalSettings
 from wearjax.vitals import Centre
 
 if TYPE_CHECKING:
+    from wearjax.predict.vital_persistence import Persistence
     from wearjax.segments.vital_scaled import ScaledCases
     from wearjax.train.vitals import VitalModel
+
+    Forecaster = VitalModel | Persistence
 
 EXAMPLES = 3  # forecasts kept of a model, for the report
 _RECORD, _CASES, _VARIABLES, _EXAMPLES = "job.json", "cases.parquet", "variables.parquet", "examples.npz"
@@ -85,7 +88,7 @@ def carry_out(
     training: dict[str, Any],
     progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
-    """Trains and scores, or reads what the same job left in its folder.
+    """Trains and scores, or reads what the same job left in its folder; a baseline is only scored.
 
     Args:
         training: further fields of `wearjax.train.vitals.VitalTraining`.
@@ -93,56 +96,87 @@ def carry_out(
     Raises:
         StoreError: the folder holds another job.
     """
+    if plan.role == "baseline":
+        training = {}
     fingerprint = _fingerprint(plan, splits, settings, training)
     if (folder / _RECORD).exists():
         return _read(plan, folder, fingerprint)
-    from wearjax.train import vitals
-
-    model = vitals.model_of(
-        plan.config,
-        learning_rate=plan.learning_rate,
-        incomplete=plan.track > 1,
-        settings=settings,
-        **training,
-    )
     folder.mkdir(parents=True, exist_ok=True)
-    model.fit(splits.train, splits.validation, folder=folder, progress=progress)
-    outcome = score(model, plan, splits)
-    model.save(folder / "weights.npz")
+    if plan.role == "baseline":
+        outcome = score(_baseline(plan, settings), plan, splits, settings)
+        if progress is not None:
+            progress(1, 1)
+    else:
+        model = _untrained(plan, settings, training)
+        model.fit(splits.train, splits.validation, folder=folder, progress=progress)
+        outcome = score(model, plan, splits, settings)
+        model.save(folder / "weights.npz")
     _write(outcome, folder, fingerprint)
     (folder / "training.npz").unlink(missing_ok=True)
     return outcome
 
 
 def rescore(plan: Plan, splits: Splits, settings: VitalSettings, trained: Path, folder: Path) -> Outcome:
-    """Scores the weights that a job left on other test cases. Raises StoreError."""
-    from wearjax.train import vitals
+    """Scores the weights that a job left, or a baseline, on other test cases; reads what was scored before.
 
-    model = vitals.model_of(
-        plan.config, learning_rate=plan.learning_rate, incomplete=plan.track > 1, settings=settings
-    )
-    model.load(trained / "weights.npz")
-    outcome = score(model, plan, splits)
+    Raises:
+        StoreError: weights that cannot be read, or the folder holds another job.
+    """
+    weights = trained / "weights.npz"
+    facts = {"trained": str(trained)}
+    if plan.role != "baseline" and weights.exists():
+        facts["weights"] = hashlib.sha256(weights.read_bytes()).hexdigest()
+    fingerprint = _fingerprint(plan, splits, settings, facts)
+    if (folder / _RECORD).exists():
+        return _read(plan, folder, fingerprint)
+    forecaster: Forecaster
+    if plan.role == "baseline":
+        forecaster = _baseline(plan, settings)
+    else:
+        forecaster = _untrained(plan, settings, {})
+        forecaster.load(weights)
+    outcome = score(forecaster, plan, splits, settings)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(outcome, folder, _fingerprint(plan, splits, settings, {"trained": str(trained)}))
+    _write(outcome, folder, fingerprint)
     return outcome
 
 
-def score(model: VitalModel, plan: Plan, splits: Splits) -> Outcome:
-    """Errors of a trained model on the test cases."""
-    settings, test = model.training.settings, splits.test
+def _untrained(plan: Plan, settings: VitalSettings, training: dict[str, Any]) -> VitalModel:
+    from wearjax.train import vitals
+
+    assert plan.learning_rate is not None
+    return vitals.model_of(
+        plan.config,
+        learning_rate=plan.learning_rate,
+        incomplete=plan.track > 1,
+        settings=settings,
+        **training,
+    )
+
+
+def _baseline(plan: Plan, settings: VitalSettings) -> Persistence:
+    from wearjax.predict.vital_persistence import Persistence
+
+    return Persistence(plan.config.context, plan.config.horizon, settings, incomplete=plan.track > 1)
+
+
+def score(model: Forecaster, plan: Plan, splits: Splits, settings: VitalSettings) -> Outcome:
+    """Errors of a trained model, or of a baseline, on the test cases."""
+    test, context, horizon = splits.test, plan.config.context, plan.config.horizon
     names = [variable.name for variable in splits.centre.targets]
     cases: dict[str, dict[str, float]] = {}
     variables: list[tuple[str, str, float, float]] = []
     examples: list[Example] = []
-    counts = test.windows_of(model.training.horizon)
+    counts = test.windows_of(horizon)
     chosen = set(np.flatnonzero(counts)[:EXAMPLES].tolist())
     views = model.views(test)
     if not chosen:  # recordings too short to score can still be looked at
-        examples += [_ahead(model, test, case, views[case]) for case in range(min(EXAMPLES, len(test)))]
+        examples += [
+            _ahead(model, test, case, views[case], context) for case in range(min(EXAMPLES, len(test)))
+        ]
     for case, seen, forecast in model.forecasts(test, views=views):
         positions = np.sort(seen.channels[seen.scored]) - (test.n_channels - test.n_targets)
-        future, observed = (part[:, :, positions] for part in test.future(case, model.training.horizon))
+        future, observed = (part[:, :, positions] for part in test.future(case, horizon))
         span = test.span[case, test.n_channels - test.n_targets + positions]
         guess, truth = forecast, future
         if settings.report_units == "original":
@@ -158,7 +192,7 @@ def score(model: VitalModel, plan: Plan, splits: Splits) -> Outcome:
         if case in chosen:
             row = len(forecast) // 2  # in the middle of the surgery
             coming = np.where(observed[row], future[row], np.nan).astype(np.float32)
-            examples.append(_example(model, test, case, row, positions, coming, forecast[row]))
+            examples.append(_example(test, case, row, positions, coming, forecast[row], context))
     record = {
         **model.record,
         "test_cases": len(test),
@@ -169,9 +203,9 @@ def score(model: VitalModel, plan: Plan, splits: Splits) -> Outcome:
     return Outcome(plan, cases, variables, record, tuple(examples))
 
 
-def _example(model, test: ScaledCases, case: int, row: int, positions, coming, forecast) -> Example:
+def _example(test: ScaledCases, case: int, row: int, positions, coming, forecast, context: int) -> Example:
     """The window that ends at a row of a surgery."""
-    context, first = model.training.context, int(test.offsets[case])
+    first = int(test.offsets[case])
     rows = first + np.arange(max(0, row + 1 - context), row + 1)
     past = np.full((context, len(positions)), np.nan, np.float32)
     past[context - len(rows) :] = np.where(test.observed[rows], test.targets[rows], np.nan)[:, positions]
@@ -180,14 +214,14 @@ def _example(model, test: ScaledCases, case: int, row: int, positions, coming, f
     )
 
 
-def _ahead(model, test: ScaledCases, case: int, seen) -> Example:
+def _ahead(model: Forecaster, test: ScaledCases, case: int, seen, context: int) -> Example:
     """The forecast from the last row of a surgery, of which nothing is known yet."""
     order = np.argsort(seen.channels[seen.scored])
     positions = seen.channels[seen.scored][order] - (test.n_channels - test.n_targets)
     row = int(test.offsets[case + 1] - test.offsets[case]) - 1
     forecast = model.ahead(test, case, seen)[:, np.flatnonzero(seen.scored)[order]]
     unknown = np.full(forecast.shape, np.nan, np.float32)
-    return _example(model, test, case, row, positions, unknown, forecast)
+    return _example(test, case, row, positions, unknown, forecast, context)
 
 
 def _fingerprint(plan: Plan, splits: Splits, settings: VitalSettings, training: dict[str, Any]) -> str:

@@ -1,4 +1,7 @@
-"""What is trained: one model, one horizon, at published or at small sizes, by track (VitalBench, section 6.1)."""
+"""What is trained: one model, one horizon, at published or at small sizes, by track (VitalBench, section 6.1).
+
+A baseline, which is scored beside the models and not trained, is a plan too.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ Size = Literal["published", "small"]
 # In the order of the published tables: those that mix channels first.
 MODELS = ("mambats", "lightts", "itransformer", "fouriergnn", "patchtst", "micn", "dlinear", "s4")
 FLEXIBLE = ("mambats", "itransformer", "fouriergnn", "patchtst", "dlinear", "s4")
-MIXING = ("mambats", "lightts", "itransformer", "fouriergnn", "micn")
 UPPER_BOUND = "mambats"  # trained on the target centre, it bounds the cross-centre track
+BASELINE = "persistence"
 SMALL_RATE = 1e-3
 # Sizes that train on two processor cores in minutes; learning rates do not follow the published ones.
 _SMALL: dict[str, dict[str, Any]] = {
@@ -29,30 +32,41 @@ _SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+Role = Literal["model", "upper_bound", "baseline"]
+
+
+@dataclass(frozen=True)
+class BaselineConfig:
+    """Rows that a baseline looks at, and rows that it forecasts."""
+
+    context: int
+    horizon: int
+
+
 @dataclass(frozen=True)
 class Plan:
-    """One model to train.
+    """One model to train, or a baseline.
 
     Attributes:
         kind: of the model.
         minutes: forecast horizon.
         config: the model's sizes.
-        learning_rate: of the first two epochs.
+        learning_rate: of the first two epochs; None where nothing is trained.
         track: 1 complete variables, 2 incomplete ones, 3 across centres.
-        role: `model`, or `upper_bound` for the one that bounds track 3.
+        role: `model`, `upper_bound` for the one that bounds track 3, or `baseline`: not trained, and in no ranking.
     """
 
     kind: str
     minutes: int
     config: Any
-    learning_rate: float
+    learning_rate: float | None
     track: int
-    role: Literal["model", "upper_bound"] = "model"
+    role: Role = "model"
 
     @property
     def name(self) -> str:
         """Of its folder and of its column in tables."""
-        return self.kind if self.role == "model" else f"{self.kind}_upper_bound"
+        return f"{self.kind}_upper_bound" if self.role == "upper_bound" else self.kind
 
     def facts(self) -> dict[str, Any]:
         """Plain values that say what the plan is."""
@@ -91,7 +105,7 @@ def plan(
     track: int,
     size: Size = "published",
     learning_rate: float | None = None,
-    role: Literal["model", "upper_bound"] = "model",
+    role: Role = "model",
 ) -> Plan:
     """The plan of a model and horizon on a centre's rows.
 
@@ -112,6 +126,12 @@ def plan(
     if size == "small":
         config, rate = dataclasses.replace(config, **_SMALL[kind]), SMALL_RATE
     return Plan(kind, minutes, config, learning_rate or rate, track, role)
+
+
+def baseline(minutes: int, centre: Centre, *, track: int) -> Plan:
+    """The plan of persistence on a centre's rows."""
+    config = BaselineConfig(centre.context_steps, centre.horizons[minutes])
+    return Plan(BASELINE, minutes, config, None, track, "baseline")
 
 
 def of_facts(facts: dict[str, Any], centre: Centre) -> Plan:

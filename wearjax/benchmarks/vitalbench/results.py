@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from wearjax import plural
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.vitalbench.jobs import Outcome
+from wearjax.benchmarks.vitalbench.plans import BASELINE
 from wearjax.scores import vital as metrics
+from wearjax.vitals import CONTEXT_MINUTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +60,7 @@ class VariableError:
     n: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VitalResults:
     """What a run found.
 
@@ -78,6 +80,13 @@ class VitalResults:
     variables: list[VariableError]
     outcomes: list[Outcome]
 
+    def __repr__(self) -> str:
+        models = list(dict.fromkeys(score.model for score in self.scores))
+        more = ", …" if len(models) > 3 else ""
+        cases = self.counts["test_cases"]
+        surgeries = f"{cases} {plural.noun(cases, 'surgery', 'surgeries')}"
+        return f"VitalResults(track {self.track}, {surgeries}: {', '.join(models[:3])}{more})"
+
     def table(self, metric: str) -> dict[str, dict[int, VitalScore]]:
         """Scores of a metric by model and horizon."""
         found: dict[str, dict[int, VitalScore]] = {}
@@ -88,7 +97,9 @@ class VitalResults:
 
     def summary(self) -> str:
         """Text tables of the published metrics: mean ± deviation over surgeries, and the interval of the average."""
-        head = f"VitalBench, track {self.track}, {self.config['title']}: {self.counts['test_cases']} test surgeries"
+        n = self.counts["test_cases"]
+        tested = f"{n} test {plural.noun(n, 'surgery', 'surgeries')}"
+        head = f"VitalBench, track {self.track}, {self.config['title']}: {tested}"
         if self.config["switches"]["report_units"] == "scaled":
             head += ". Errors in scaled units"
         lines = [head, *notes(self.config)]
@@ -103,10 +114,11 @@ class VitalResults:
             columns = sorted({m for each in found.values() for m in each if m != AVERAGE})
             heading = [metric, *(f"{m} min" for m in columns), "average [95 %]"]
             rows = [heading]
-            for model in _ranked(found, metric):
+            untrained = baselines(self.config)
+            for model in _ranked(found, metric, untrained):
                 cells = [_cell(found[model].get(minutes)) for minutes in columns]
                 average = found[model].get(AVERAGE)
-                rows.append([model, *cells, _interval(average)])
+                rows.append([label(model, untrained), *cells, _interval(average)])
             lines += ["", *result_files.aligned(rows)]
             least = min((s.n for each in found.values() for s in each.values()), default=0)
             if least < self.counts["test_cases"]:
@@ -122,10 +134,11 @@ class VitalResults:
         return pd.DataFrame([dataclasses.asdict(score) for score in self.scores])
 
     def to_csv(self, path: str | os.PathLike) -> None:
+        """Writes `to_dataframe` as CSV."""
         self.to_dataframe().to_csv(path, index=False)
 
     def to_json(self, path: str | os.PathLike) -> None:
-        """Switches, counts, scores and errors by variable."""
+        """Writes switches, counts, scores and errors by variable."""
         result_files.write_json(path, self.content())
 
     def content(self) -> dict[str, Any]:
@@ -139,14 +152,25 @@ class VitalResults:
             "variables": [dataclasses.asdict(error) for error in self.variables],
         }
 
-    def write(self, folder: Path) -> None:
-        """`scores.parquet`, then `results.json`, with which the run counts as finished."""
-        pq.write_table(result_files.score_table(self.scores, VitalScore), folder / "scores.parquet")
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `scores.parquet`, then `results.json`, with which the run counts as finished."""
+        folder = Path(folder)
+        result_files.write_table(folder / "scores.parquet", result_files.score_table(self.scores, VitalScore))
         self.to_json(folder / "results.json")
 
 
+def baselines(config: dict[str, Any]) -> frozenset[str]:
+    """Names in a run that are not trained and in no ranking; config is that of the results."""
+    return frozenset(plan["kind"] for plan in config["plans"] if plan["role"] == "baseline")
+
+
+def label(model: str, untrained: Collection[str]) -> str:
+    """A model's name in tables for people."""
+    return f"{model} (not trained)" if model in untrained else model
+
+
 def notes(config: dict[str, Any]) -> list[str]:
-    """What a reader of the tables must know: invented surgeries, and what an upper bound is."""
+    """What a reader of the tables must know: invented surgeries, what an upper bound and a baseline are."""
     found = []
     for place in (config["data"], config.get("target"), config.get("trained_on")):
         if (
@@ -162,6 +186,11 @@ def notes(config: dict[str, Any]) -> list[str]:
         found.append(
             "An upper bound is a MambaTS trained on the centre that the others meet in the test only; "
             "it is always beside them"
+        )
+    if baselines(config):
+        found.append(
+            f"{BASELINE} is not trained and not ranked: it repeats the last value of each variable observed in the "
+            f"{CONTEXT_MINUTES} minutes before, and where there is none, the mean of what models see in its place"
         )
     return found
 
@@ -250,13 +279,14 @@ def _variables(outcome: Outcome) -> list[VariableError]:
     return made
 
 
-def _ranked(found: dict[str, dict[int, VitalScore]], metric: str) -> list[str]:
-    """Models, the best average first."""
+def _ranked(found: dict[str, dict[int, VitalScore]], metric: str, untrained: Collection[str]) -> list[str]:
+    """Models, the best average first, then what is not trained."""
     sign = -1.0 if metric in _HIGHER_IS_BETTER else 1.0
 
-    def key(model: str) -> float:
+    def key(model: str) -> tuple[bool, float]:
         score = found[model].get(AVERAGE)
-        return sign * score.mean if score is not None and math.isfinite(score.mean) else math.inf
+        mean = math.inf if score is None or not math.isfinite(score.mean) else sign * score.mean
+        return model in untrained, mean
 
     return sorted(found, key=key)
 

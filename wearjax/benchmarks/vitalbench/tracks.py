@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any
 
 import wearjax
 from wearjax import json_text
-from wearjax.benchmarks import result_files
+from wearjax.benchmarks import earlier, result_files
 from wearjax.benchmarks.vitalbench import jobs, plans, results
 from wearjax.benchmarks.vitalbench.results import VitalResults
 from wearjax.errors import ConfigError
@@ -60,9 +61,12 @@ def evaluate(
     output_dir: str | os.PathLike,
     bootstrap: int = 1000,
     seed: int = 42,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> VitalResults:
-    """Trains and scores models on a track, one a horizon; a stopped run goes on where it was.
+    """Trains and scores models on a track, one a horizon; a stopped run goes on where it was, a finished one is read.
+
+    Persistence, which is not trained, is always scored beside them.
 
     Args:
         data: store of surgeries: what is trained on, and in tracks 1 and 2 also tested on.
@@ -73,10 +77,11 @@ def evaluate(
         size: `published`, or `small` for two processor cores.
         settings: switches; the split is the store's.
         bootstrap: draws for the intervals; 0 leaves them out.
+        force: start over what a run left in the output folder.
 
     Raises:
-        ConfigError: impossible settings, or the target missing in track 3 or given elsewhere.
-        StoreError: the output folder holds jobs of other settings or data.
+        ConfigError: impossible settings, the target missing in track 3 or given elsewhere, or the output folder holds
+            another run; the message names what differs. StoreError: it holds jobs that cannot be read.
     """
     if track not in TITLES:
         raise ConfigError(f"--track: expected 1, 2 or 3, got {track}")
@@ -117,9 +122,11 @@ def evaluate(
             )
             for m in horizons
         ]  # fmt: skip
+    todo += [(plans.baseline(m, splits.centre, track=track), splits, todo[0][2]) for m in horizons]
     out = Path(output_dir)
-    out.mkdir(parents=True, exist_ok=True)
     config = _config(track, home, others, [plan for plan, _, _ in todo], budget, size, bootstrap, seed)
+    _make_room(out, config, force=force)
+    out.mkdir(parents=True, exist_ok=True)
     result_files.write_json(out / "config.json", config)
     training = {name: getattr(budget, name) for name in ("epochs", "patience", "batch_size")}
     outcomes = []
@@ -135,7 +142,7 @@ def evaluate(
     found = results.of_outcomes(
         outcomes, track=track, config=config, counts=counts, bootstrap=bootstrap, seed=seed
     )
-    found.write(out)
+    found.save(out)
     return found
 
 
@@ -145,16 +152,19 @@ def score_run(
     *,
     output_dir: str | os.PathLike,
     split: str = "test",
+    force: bool = False,
     progress: Progress | None = None,
 ) -> VitalResults:
-    """Scores the trained models of a finished run on another store, with the run's switches.
+    """Scores the trained models of a finished run on another store, with the run's switches; goes on as `evaluate`.
 
     Args:
         run: output folder of `evaluate`.
         split: of the store; `all` takes every surgery.
+        force: start over what a run left in the output folder.
 
     Raises:
-        ConfigError: no finished run, or a store whose variables the models cannot take.
+        ConfigError: no finished run, a store whose variables the models cannot take, or an output folder that is the
+            run's own or holds another run.
         StoreError: weights that cannot be read.
     """
     config = _finished(Path(run))
@@ -165,22 +175,28 @@ def score_run(
     ids = place.store.ids if split == "all" else place.store.splits.get(split)
     if ids is None:
         raise ConfigError(f"--split: expected train, validation, test or all, got {split!r}")
+    made = [plans.of_facts(plan, place.centre) for plan in config["plans"] if plan["role"] == "model"]
+    horizons = dict.fromkeys(plan.minutes for plan in made)
+    baselines = [plans.baseline(m, place.centre, track=config["track"]) for m in horizons]
+    listed = [plan for plan in config["plans"] if plan["role"] != "baseline"]
+    listed += [plan.facts() for plan in baselines]
+    shown = {**config, "data": place.facts(), "trained_on": config["data"], "split": split, "target": None,
+             "plans": listed}  # fmt: skip
+    shown["title"] = f"{config['title']}, scored on {place.store.centre.title}"
+    out = Path(output_dir)
+    if out.resolve() == Path(run).resolve():
+        raise ConfigError(f"--out: {out} is the run itself; its scores would be replaced")
+    _make_room(out, shown, force=force)
     test = place.scaled(ids)
     splits = jobs.Splits(test, test, test, place.centre)
     outcomes = []
-    made = [plan for plan in config["plans"] if plan["role"] == "model"]
-    for done, facts in enumerate(made):
-        plan = plans.of_facts(facts, place.centre)
+    for done, plan in enumerate([*made, *baselines]):
         name = f"{plan.name}-{plan.minutes}min"
         outcomes.append(
-            jobs.rescore(
-                plan, splits, place.settings, Path(run) / "jobs" / name, Path(output_dir) / "jobs" / name
-            )
+            jobs.rescore(plan, splits, place.settings, Path(run) / "jobs" / name, out / "jobs" / name)
         )
         if progress is not None:
-            progress(name, done + 1, len(made))
-    shown = {**config, "data": place.facts(), "trained_on": config["data"], "split": split, "target": None}
-    shown["title"] = f"{config['title']}, scored on {place.store.centre.title}"
+            progress(name, done + 1, len(made) + len(baselines))
     counts = _counts(splits, place, outcomes) | {
         "train_cases": 0,
         "train_cases_left_out": 0,
@@ -190,9 +206,43 @@ def score_run(
         outcomes, track=config["track"], config=shown, counts=counts, bootstrap=config["bootstrap"],
         seed=config["seed"],
     )  # fmt: skip
-    result_files.write_json(Path(output_dir) / "config.json", shown)
-    found.write(Path(output_dir))
+    result_files.write_json(out / "config.json", shown)
+    found.save(out)
     return found
+
+
+def clear(out: Path) -> None:
+    """Removes what a run of VitalBench left in a folder; anything else stays."""
+    if _run_config(out) is not None or (out / "ablation.json").exists():
+        shutil.rmtree(out)
+
+
+def _make_room(out: Path, config: dict[str, Any], *, force: bool) -> None:
+    """Refuses a folder with another run, or clears it. Models and horizons may be added to a run, draws may change."""
+    if force:
+        return clear(out)
+    earlier.check_kind(out, "benchmark", "vitalbench")
+    if (before := _run_config(out)) is not None:
+        earlier.refuse_other(out, _deciding(before), _deciding(config), _DECIDING)
+    return None
+
+
+_DECIDING = ("track", "data", "target", "trained_on", "split", "switches", "size", "budget")
+
+
+def _deciding(config: dict[str, Any]) -> dict[str, Any]:
+    """Stores by what they hold, wherever they lie."""
+    stores = ("data", "target", "trained_on")
+    return config | {name: (config.get(name) or {}).get("store") for name in stores}
+
+
+def _run_config(out: Path) -> dict[str, Any] | None:
+    """What the run in a folder was begun with; None where there is none."""
+    try:
+        found = json_text.loads((out / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("benchmark") == "vitalbench" else None
 
 
 def _finished(run: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Overlapping patches of each channel, their embedding, and the head that reads a forecast from them.
+"""Overlapping patches of each channel, their embedding, the head that reads a forecast from them, and the way between.
 
 What PatchTST (Nie et al. 2023, section 3.1) and the S4 forecaster of VitalBench share.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Float32
 
 from wearjax.errors import ConfigError
-from wearjax.layers import dense, position
+from wearjax.layers import dense, dropout, position, window_norm
+from wearjax.models.vital import sizes
 
 
 def check(config: Any) -> None:
@@ -73,3 +75,47 @@ class PatchHead(nnx.Module):
 
     def __call__(self, tokens: Float[Array, "B KP D"], channels: int) -> Float[Array, "B K T"]:
         return self.linear(jnp.reshape(tokens, (tokens.shape[0], channels, -1)))
+
+
+class PatchForecaster(nnx.Module):
+    """Forecasts each channel from its own past; subclasses say what becomes of the tokens in `encoded`.
+
+    Their configurations have context, horizon, patch, stride, d_model, dropout and normalise.
+    """
+
+    config: Any
+    embed: PatchEmbedding
+    head: PatchHead
+
+    def __call__(self, x: Float[Array, "B L K"], *, keys: jax.Array | None = None) -> Float[Array, "B T K"]:
+        """Forecasts.
+
+        Args:
+            keys: one key an example for its dropouts; None is evaluation.
+        """
+        config = self.config
+        sizes.check_input(config, x, any_channels=True)
+        if config.normalise:
+            x, scale = window_norm.normalise(x)
+        tokens = self.embed(x)
+        stream = self._stream(keys, x.shape[2], tokens.shape[1])
+        drop = lambda y: dropout.dropout(y, rate=config.dropout, stream=stream)  # noqa: E731
+        tokens = self.encoded(drop(tokens), groups=x.shape[2], stream=stream)
+        y = drop(self.head(tokens, x.shape[2])).swapaxes(1, 2)
+        return window_norm.restore(y, scale) if config.normalise else y
+
+    def encoded(
+        self, tokens: Float[Array, "B KP D"], *, groups: int, stream: dropout.WordStream | None
+    ) -> Float[Array, "B KP D"]:
+        """Features of the patches of `groups` channels, one channel after another."""
+        raise NotImplementedError
+
+    def n_words(self, tokens: int) -> int:
+        """Random words that the dropouts of `encoded` take for an example of so many tokens."""
+        raise NotImplementedError
+
+    def _stream(self, keys: jax.Array | None, channels: int, tokens: int) -> dropout.WordStream | None:
+        if keys is None or self.config.dropout == 0.0:
+            return None
+        ends = tokens + self.config.d_model + channels + self.config.horizon
+        return dropout.WordStream(dropout.draw_words(keys, ends + self.n_words(tokens)))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 from flax import nnx
-from jaxtyping import Array, Float
 
-from wearjax.layers import dropout, postnorm, window_norm
+from wearjax.layers import postnorm
 from wearjax.models.vital import patches, sizes
 
 
@@ -45,7 +43,7 @@ class PatchTSTConfig:
         patches.check(self)
 
 
-class PatchTST(nnx.Module):
+class PatchTST(patches.PatchForecaster):
     """Forecasts each channel from its own past."""
 
     def __init__(self, config: PatchTSTConfig, *, rngs: nnx.Rngs):
@@ -57,29 +55,11 @@ class PatchTST(nnx.Module):
         n_patches = patches.count(config.context, config.patch, config.stride)
         self.head = patches.PatchHead(n_patches, config.d_model, config.horizon, rngs=rngs)
 
-    def __call__(self, x: Float[Array, "B L K"], *, keys: jax.Array | None = None) -> Float[Array, "B T K"]:
-        """Forecasts.
+    def encoded(self, tokens, *, groups, stream):
+        return self.encoder(tokens, groups=groups, stream=stream)
 
-        Args:
-            keys: one key an example for its dropouts; None is evaluation.
-        """
-        config = self.config
-        sizes.check_input(config, x, any_channels=True)
-        if config.normalise:
-            x, scale = window_norm.normalise(x)
-        tokens = self.embed(x)
-        stream = self._stream(keys, x.shape[2], tokens.shape[1])
-        drop = lambda y: dropout.dropout(y, rate=config.dropout, stream=stream)  # noqa: E731
-        tokens = self.encoder(drop(tokens), groups=x.shape[2], stream=stream)
-        y = drop(self.head(tokens, x.shape[2])).swapaxes(1, 2)
-        return window_norm.restore(y, scale) if config.normalise else y
-
-    def _stream(self, keys: jax.Array | None, channels: int, tokens: int) -> dropout.WordStream | None:
-        if keys is None or self.config.dropout == 0.0:
-            return None
-        width = self.config.d_model
-        ends = tokens + width + channels + self.config.horizon
-        return dropout.WordStream(dropout.draw_words(keys, ends + self.encoder.n_words(tokens, width)))
+    def n_words(self, tokens: int) -> int:
+        return self.encoder.n_words(tokens, self.config.d_model)
 
 
 def training_flops(config: PatchTSTConfig) -> int:

@@ -18,7 +18,7 @@ from flax import nnx
 from jaxtyping import Array, Complex, Float
 
 from wearjax.errors import ConfigError
-from wearjax.layers import dropout, linear, window_norm
+from wearjax.layers import dropout, linear
 from wearjax.layers.dense import Dense, Norm
 from wearjax.layers.dropout import WordStream
 from wearjax.models.vital import patches, sizes
@@ -168,7 +168,7 @@ class Block(nnx.Module):
         return x + drop(value * jax.nn.sigmoid(gate))
 
 
-class S4(nnx.Module):
+class S4(patches.PatchForecaster):
     """Forecasts each channel from its own past."""
 
     def __init__(self, config: S4Config, *, rngs: nnx.Rngs):
@@ -187,31 +187,13 @@ class S4(nnx.Module):
         n_patches = patches.count(config.context, config.patch, config.stride)
         self.head = patches.PatchHead(n_patches, config.d_model, config.horizon, rngs=rngs)
 
-    def __call__(self, x: Float[Array, "B L K"], *, keys: jax.Array | None = None) -> Float[Array, "B T K"]:
-        """Forecasts.
-
-        Args:
-            keys: one key an example for its dropouts; None is evaluation.
-        """
-        config = self.config
-        sizes.check_input(config, x, any_channels=True)
-        if config.normalise:
-            x, scale = window_norm.normalise(x)
-        tokens = self.embed(x)
-        stream = self._stream(keys, x.shape[2], tokens.shape[1])
-        drop = lambda y: dropout.dropout(y, rate=config.dropout, stream=stream)  # noqa: E731
-        tokens = drop(tokens)
+    def encoded(self, tokens, *, groups, stream):
         for block in self.blocks:
-            tokens = block(tokens, groups=x.shape[2], stream=stream)
-        y = drop(self.head(tokens, x.shape[2])).swapaxes(1, 2)
-        return window_norm.restore(y, scale) if config.normalise else y
+            tokens = block(tokens, groups=groups, stream=stream)
+        return tokens
 
-    def _stream(self, keys: jax.Array | None, channels: int, tokens: int) -> WordStream | None:
-        if keys is None or self.config.dropout == 0.0:
-            return None
-        n_drops = 1 + 2 * self.config.depth
-        ends = channels + self.config.horizon
-        return WordStream(dropout.draw_words(keys, n_drops * (tokens + self.config.d_model) + ends))
+    def n_words(self, tokens: int) -> int:
+        return 2 * self.config.depth * (tokens + self.config.d_model)
 
 
 def training_flops(config: S4Config) -> int:

@@ -7,16 +7,13 @@ from typing import Any
 import jax
 
 from wearjax.errors import ConfigError
+from wearjax.models import sizes
 
 
 def check(config: Any, *, at_least_1: tuple[str, ...], rates: tuple[str, ...] = ()) -> None:
     """ConfigError naming the first of the fields that is below 1, or the first rate outside of [0, 1)."""
-    for name in ("n_channels", "context", "horizon", *at_least_1):
-        if getattr(config, name) < 1:
-            raise ConfigError(f"model.{name}: must be at least 1, got {getattr(config, name)}")
-    for name in rates:
-        if not 0.0 <= getattr(config, name) < 1.0:
-            raise ConfigError(f"model.{name}: must be in [0, 1), got {getattr(config, name)}")
+    sizes.at_least_1(config, "n_channels", "context", "horizon", *at_least_1)
+    sizes.rates(config, *rates)
 
 
 def check_heads(config: Any) -> None:

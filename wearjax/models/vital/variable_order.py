@@ -52,11 +52,6 @@ def processing_order(costs: Float64[np.ndarray, "K K"], *, seed: int) -> Int64[n
     return order[_annealed(costs[np.ix_(order, order)], np.random.default_rng(seed))]
 
 
-def path_cost(costs: Float64[np.ndarray, "K K"], order: Int64[np.ndarray, "K"]) -> float:
-    """Sum over the transitions of an order, without the first channel's own."""
-    return float(costs[order[:-1], order[1:]].sum())
-
-
 def _annealed(costs: Float64[np.ndarray, "K K"], rng: np.random.Generator) -> Int64[np.ndarray, "K"]:
     """Simulated annealing from the identity over open paths from 0, then steepest descent from the best path seen.
 

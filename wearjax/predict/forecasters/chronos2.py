@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from wearjax.channels import N_CHANNELS
-from wearjax.errors import CheckpointError, ConfigError, MethodError
+from wearjax.errors import CheckpointError, ConfigError
 from wearjax.predict.forecasters import contexts
 from wearjax.predict.predictors import chronos2 as encoder
 from wearjax.predict.predictors import series_probe
@@ -90,8 +90,7 @@ class Chronos2:
         Raises:
             MethodError: a history of another shape, or a horizon below one hour.
         """
-        if horizon < 1:
-            raise MethodError(f"chronos2: horizon of {horizon} hours; at least 1 is needed")
+        contexts.check_horizon(horizon, name=self.name)
         series = contexts.tails(histories, length=self._length, name=self.name)
         if not series:
             return []
@@ -109,6 +108,5 @@ class Chronos2:
 def load(checkpoint: str | os.PathLike, *, dtype: str, device: str) -> Any:
     """The package's pipeline of a checkpoint, on a device. Errors are those of `Chronos2`."""
     torch = series_probe.package("torch", of="Chronos-2")
-    path = series_probe.checkpoint_path(checkpoint, of="Chronos-2", files=encoder.HUB_FILES)
-    model = encoder.load_model(encoder.folder_of(path), getattr(torch, dtype))
+    model = encoder.load(checkpoint, getattr(torch, dtype))
     return series_probe.package("chronos", of="Chronos-2").Chronos2Pipeline(model.to(device).eval())

@@ -10,7 +10,6 @@ import dataclasses
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from wearjax import writing
 from wearjax.channels import HOURS_PER_DAY, N_CHANNELS
 from wearjax.days import splits
 from wearjax.errors import ConfigError
@@ -157,20 +157,16 @@ def fine_tune(
     windows = Windows(records, context=settings.context, horizon=settings.horizon)
     if not len(windows):
         raise ConfigError(f"{data_dir}: no training participant has a time point to forecast from")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.partial-", dir=out.parent) as scratch:
-        tuned, losses = _fit(pipeline, windows, settings, Path(scratch) / "work", progress)
-        made = Path(scratch) / "made"
-        made.mkdir()
+    with writing.folder(out) as made:
+        work = made / "work"  # of the trainer
+        tuned, losses = _fit(pipeline, windows, settings, work, progress)
+        shutil.rmtree(work, ignore_errors=True)
         tuned.save_pretrained(made / CHECKPOINT)
         record = {
             "checkpoint": str(checkpoint), **dataclasses.asdict(settings),
             "participants": len(windows.participants), "windows": len(windows), "loss": losses,
         }  # fmt: skip
         (made / RECORD).write_text(json.dumps(record, indent=1) + "\n")
-        if out.exists():
-            shutil.rmtree(out)
-        made.rename(out)
     return out
 
 

@@ -45,6 +45,12 @@ def padded(
     return out
 
 
+def check_horizon(horizon: int, *, name: str) -> None:
+    """Raises MethodError that names the method where nothing is asked for."""
+    if horizon < 1:
+        raise MethodError(f"{name}: horizon of {horizon} hours; at least 1 is needed")
+
+
 def compute_dtype(dtype: str | None, *, device: str) -> str:
     """The given compute type of PyTorch; None is bfloat16 on a GPU and float32 elsewhere. Raises ConfigError."""
     if dtype is None:

@@ -16,8 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from wearjax.convert import torch_checkpoint
-from wearjax.errors import CheckpointError, ConfigError, MethodError
+from wearjax.errors import ConfigError
 from wearjax.predict.forecasters import contexts
 from wearjax.predict.predictors import series_probe
 from wearjax.predict.predictors import toto as encoder
@@ -78,12 +77,9 @@ class Toto:
         self._torch = series_probe.package("torch", of="Toto")
         self._device = series_probe.chosen_device(device)
         self._dtype = contexts.compute_dtype(dtype, device=self._device)
-        backbone, self.ignored_keys = _loaded(checkpoint, base=base, lora_alpha=lora_alpha)
+        backbone, self.ignored_keys = encoder.load(checkpoint, base=base, lora_alpha=lora_alpha)
+        encoder.check_length(length, backbone)
         self._patch = int(backbone.patch_embed.patch_size)
-        if length % self._patch:
-            raise ConfigError(
-                f"toto: context of {length} hours; a multiple of the patch {self._patch} is needed"
-            )
         self._backbone = backbone.to(self._device).eval()
         self._length, self._n_samples, self._seed, self._batch_size = length, n_samples, seed, batch_size
 
@@ -107,8 +103,7 @@ class Toto:
         Raises:
             MethodError: a history of another shape, or a horizon below one hour.
         """
-        if horizon < 1:
-            raise MethodError(f"toto: horizon of {horizon} hours; at least 1 is needed")
+        contexts.check_horizon(horizon, name=self.name)
         found = []
         for start in range(0, len(histories), self._batch_size):
             part = histories[start : start + self._batch_size]
@@ -181,21 +176,3 @@ class Toto:
         with random.fork_rng(devices=list(devices)):
             random.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
             yield
-
-
-def _loaded(
-    checkpoint: str | os.PathLike, *, base: str | os.PathLike | None, lora_alpha: float | None
-) -> tuple[Any, list[str]]:
-    """The whole model of a checkpoint, and the weights that it has no place for."""
-    torch = series_probe.package("torch", of="Toto")
-    found = [
-        series_probe.checkpoint_path(path, of="Toto", files=encoder.HUB_FILES)
-        for path in (checkpoint, checkpoint if base is None else base)
-    ]
-    file = encoder.weights_file(found[0])
-    backbone = encoder.build_backbone(encoder.read_config(found[1], file))
-    state = torch_checkpoint.read(file).state_dict
-    try:
-        return backbone, encoder.load_state(torch, backbone, state, alpha=lora_alpha)
-    except CheckpointError as error:
-        raise CheckpointError(f"{file}: {error}") from None

@@ -1,8 +1,8 @@
 """Baselines that know the person: statistics of a participant's other days in the evaluated split.
 
-The other days are seen unmasked; the day being filled is left out entirely, and of a window all its days. An
-unknown participant gets the training statistic; a known one with an unknown day keeps all days (OpenMHC
-evaluation, statistical methods).
+The other days are seen unmasked, those of the same window included; the day being filled is left out entirely, so
+that it is filled alike alone and in a window. An unknown participant gets the training statistic; a known one with
+an unknown day keeps all days (OpenMHC evaluation, statistical methods).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Bool, Float32, Float64, Int64
 
 from wearjax.days.store import Days
 from wearjax.errors import ConfigError
@@ -58,8 +58,8 @@ class EvaluatedDays:
         """Positions of a known participant's days in order of date."""
         return self._positions[participant]
 
-    def left_out(self, participant: str, position: int | None, n_days: int = 1) -> Int64[np.ndarray, " day"]:
-        """The day at `position` and, for a window, the participant's next ones; none if it is not theirs."""
+    def following(self, participant: str, position: int | None, n_days: int) -> Int64[np.ndarray, " day"]:
+        """The day at `position` and the participant's next ones, `n_days` in all; none if it is not theirs."""
         own = self.of(participant)
         at = [] if position is None else np.flatnonzero(own == position).tolist()
         return own[at[0] : at[0] + n_days] if at else own[:0]
@@ -90,15 +90,23 @@ class _PersonalizedImputer:
         for row in range(len(data)):
             participant = None if user_ids is None else str(user_ids[row])
             position = None if sample_indices is None else int(sample_indices[row])
-            n_days = 1 if day_offsets is None else max(1, int(np.sum(day_offsets[row] >= 0)))
-            fill = self._fill_for(participant, position, n_days)
+            real = np.ones(1, bool) if day_offsets is None else np.asarray(day_offsets[row]) >= 0
+            fill = self._fill_for(participant, position, real)
             np.copyto(out[row], statistical.tiled(fill, data.shape[-1]), where=target[row])
         return out
 
-    def _fill_for(self, participant: str | None, position: int | None, n_days: int) -> np.ndarray:
+    def _fill_for(
+        self, participant: str | None, position: int | None, real: Bool[np.ndarray, " slot"]
+    ) -> np.ndarray:
+        """The days of a window one after another; only `real` slots hold one to leave out."""
         if participant is None or not self._evaluated.knows(participant):
             return self._unknown()
-        return self._known(participant, self._evaluated.left_out(participant, position, n_days))
+        days = self._evaluated.following(participant, position, int(real.sum()))
+        slots = np.flatnonzero(real)[: len(days)]
+        left_out = {int(slot): days[i : i + 1] for i, slot in enumerate(slots)}
+        return np.concatenate(
+            [self._known(participant, left_out.get(i, days[:0])) for i in range(len(real))], axis=1
+        )
 
     def _unknown(self) -> Float32[np.ndarray, "channel minute"]:
         raise NotImplementedError

@@ -97,8 +97,8 @@ class PyPOTSImputer:
     @property
     def fourier_modes(self) -> list[int]:
         """Input frequencies of FEDformer; empty for other models."""
-        blocks = [m for m in self.model.model.modules() if type(m).__name__ == "FourierBlock"]
-        return [int(mode) for mode in blocks[0].index] if blocks else []
+        blocks = pypots_models.fourier_blocks(self.model)
+        return [int(mode) for mode in next(iter(blocks.values())).index] if blocks else []
 
     def save(self, path: str | os.PathLike) -> Path:
         """Writes a release folder that `load`, and other readers of OpenMHC manifests, take.
@@ -186,7 +186,7 @@ def write_manifest(folder: Path, imputer: PyPOTSImputer, training: Mapping[str, 
         arch={"n_features": N_CHANNELS, **dataclasses.asdict(imputer.settings)},
         stats=imputer.stats,
         checkpoint=WEIGHTS,
-        fourier_modes=imputer.fourier_modes,
+        fourier_modes=dict.fromkeys(pypots_models.fourier_blocks(imputer.model), imputer.fourier_modes),
         provenance={
             "by": f"wearjax {wearjax.__version__}",
             "pypots": _version("pypots"),

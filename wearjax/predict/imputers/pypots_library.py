@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import io
 import logging
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from wearjax import engine
 from wearjax.errors import MethodError
 
 _LOGGERS = ("PyPOTS running log", "TSDB running log", "BenchPOTS running log")
@@ -96,17 +96,11 @@ def _spared_home() -> Iterator[None]:
     if "tsdb" in sys.modules or (Path.home() / ".pypots" / "config.ini").exists():
         yield
         return
-    before = {name: os.environ.get(name) for name in names}
-    with tempfile.TemporaryDirectory(prefix="wearjax-pypots-") as folder:
-        try:
-            os.environ.update(dict.fromkeys(names, folder))
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
+    with (
+        tempfile.TemporaryDirectory(prefix="wearjax-pypots-") as folder,
+        engine.environment(dict.fromkeys(names, folder)),
+    ):
+        yield
 
 
 def check_device(torch: Any, device: str) -> None:

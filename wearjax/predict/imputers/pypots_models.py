@@ -270,6 +270,11 @@ def set_fourier_modes(model: Any, settings: FEDformerSettings, modes: Sequence[i
         raise ConfigError(
             f"fourier_modes: expected {settings.n_modes} whole numbers in [0, {below}), got {list(modes)[:40]}"
         )
-    for module in model.model.modules():
-        if type(module).__name__ == "FourierBlock":
-            module.index = [int(mode) for mode in modes]
+    for module in fourier_blocks(model).values():
+        module.index = [int(mode) for mode in modes]
+
+
+def fourier_blocks(model: Any) -> dict[str, Any]:
+    """The Fourier blocks of a FEDformer by the path of the module; one that layers share is under each of its paths."""
+    modules = model.model.named_modules(remove_duplicate=False)
+    return {path: module for path, module in modules if type(module).__name__ == "FourierBlock"}

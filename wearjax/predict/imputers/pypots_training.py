@@ -89,7 +89,7 @@ def train(
         data_dir: day store or OpenMHC data root with splits.
         out: folder that gets manifest, weights, normalization and, in `training.pt`, what resuming needs. It is a
             loadable imputer after the first epoch.
-        stats: minute statistics; None fits them on the train days.
+        stats: minute statistics; None takes those that came with the data, or fits them on the train days.
         device: `cpu`, `cuda` or `cuda:N`.
         force: start over if the folder holds a run.
         say: called with lines for people.
@@ -113,8 +113,7 @@ def train(
     if state is not None:
         stats = NormalizationStats.from_json(state["normalization"])
     elif stats is None:
-        say(f"fitting normalization on {len(found.train):,} days")
-        stats = examples.fit()
+        stats = examples.fit_and_say(say, train_days=len(found.train))
     minutes = (N_DAYS if windows else 1) * MINUTES_PER_DAY
     train_series, validation_series = (
         Series(part, stats, n_steps=settings.n_steps, minutes=minutes)

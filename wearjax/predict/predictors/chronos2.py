@@ -66,8 +66,7 @@ class Chronos2(SeriesProbe):
         self._torch = series_probe.package("torch", of="Chronos-2")
         self._dtype = getattr(self._torch, series_probe.checked_dtype(dtype))
         self._device = series_probe.chosen_device(device)
-        path = series_probe.checkpoint_path(checkpoint, of="Chronos-2", files=HUB_FILES)
-        model = load_model(folder_of(path), self._dtype)
+        model = load(checkpoint, self._dtype)
         self._model = model.to(self._device).eval()
         self._future_patches = -(-HORIZON_HOURS // int(model.chronos_config.output_patch_size))
         self._open(
@@ -97,14 +96,20 @@ class Chronos2(SeriesProbe):
         return last.reshape(count, channels, -1)
 
 
-def folder_of(path: Path) -> Path:
+def load(checkpoint: str | os.PathLike, dtype: Any) -> Any:
+    """The model of a checkpoint, in a type of PyTorch. Errors are those of `Chronos2`."""
+    path = series_probe.checkpoint_path(checkpoint, of="Chronos-2", files=HUB_FILES)
+    return _load_model(_folder_of(path), dtype)
+
+
+def _folder_of(path: Path) -> Path:
     for folder in (path, path / "checkpoint"):
         if (folder / "config.json").exists():
             return folder
     raise CheckpointError(f"{path}: no config.json in it or in its folder 'checkpoint'")
 
 
-def load_model(folder: Path, dtype: Any) -> Any:
+def _load_model(folder: Path, dtype: Any) -> Any:
     pipeline = series_probe.package("chronos", of="Chronos-2").Chronos2Pipeline
     try:
         model = pipeline.from_pretrained(str(folder), dtype=dtype, local_files_only=True).model

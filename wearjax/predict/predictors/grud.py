@@ -29,8 +29,9 @@ class GRUD:
     """Reads its labels itself and trains when it is first asked, on the training participants of every task.
 
     A participant is the mean over all retained days, whatever the task. Training labels are those of the lookup that
-    ends some weeks after the label, where the data root has one. Channel means are those of the split at hand. A
-    participant without days, and a task without a training label, has no prediction (NaN).
+    ends some weeks after the label, where the data root has one. Channel means are those of the cohort at hand: all who
+    are learnt from, all who training is validated on, those who are asked together. A participant without days, and a
+    task without a training label, has no prediction (NaN).
 
     Args:
         days: the day set, or days by participant that others read too.
@@ -75,7 +76,9 @@ class GRUD:
         self._members = splits.read_splits(self._data_dir)
         self._rows = representation.retained_rows(self._source.days)
         self._context: EvalContext | None = None
-        self._outputs: dict[str, dict[str, tuple[np.ndarray, ...]]] = {}
+        self._people: dict[str, Cohort] = {}
+        self._asked: tuple[str, frozenset[str]] | None = None
+        self._outputs: dict[str, tuple[np.ndarray, ...]] = {}
         self.history: list[dict[str, float]] = []
         self.unlearnt: dict[str, str] = {}
 
@@ -110,15 +113,19 @@ class GRUD:
         return predicted
 
     def _answers(self, context: EvalContext) -> dict[str, tuple[np.ndarray, ...]]:
-        """What the network says of everybody in a split, who share the channel means."""
+        """What the network says of a task's cohort, who share the channel means; the next task may have the same."""
         members = self._members.of(context.split)
         if strangers := sorted(set(context.user_ids) - set(members)):
             raise MethodError(
                 f"{self.name}: {len(strangers)} users are not in {context.split}, first {strangers[0]}"
             )
-        if context.split not in self._outputs:
-            self._outputs[context.split] = self._learnt.answers(self._cohort(members, {}))
-        return self._outputs[context.split]
+        if context.split not in self._people:
+            self._people[context.split] = self._cohort(members, {})
+        people, asked = self._people[context.split], (context.split, frozenset(context.user_ids))
+        if self._asked != asked:
+            rows = np.array([row for row, user in enumerate(people.users) if user in asked[1]], np.int64)
+            self._asked, self._outputs = asked, self._learnt.answers(people.part(rows))
+        return self._outputs
 
     def _cohort(self, users: Iterable[str], labels: Mapping[str, Mapping[str, float]]) -> Cohort:
         """Those of the users that have days and, where labels are given, one of them."""

@@ -1,4 +1,4 @@
-"""Encoders of hourly series as predictors: one vector a participant from the hours before a day."""
+"""Encoders of hourly series as predictors: one vector a participant from the last hours."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ HUB = "hub:"
 class SeriesProbe(RepresentationProbe):
     """Mean over the 19 channels of what a frozen encoder says of a participant's last hours.
 
-    The series ends with the last eligible day and holds the retained days before it, whether eligible or not
-    (`wearjax.segments.hourly_series`). A participant without an eligible day gets zeros. Vectors are computed once
-    for all tasks.
+    The series holds the retained days, whether eligible or not, up to the last of them; with the forward label window
+    up to the last eligible one (`wearjax.segments.hourly_series`). A participant without an eligible day gets zeros.
+    Vectors are computed once for all tasks.
 
     Subclasses call `_open` and implement `encode`.
     """
@@ -74,9 +74,10 @@ class SeriesProbe(RepresentationProbe):
     def participant_vectors(self, context: EvalContext) -> Float32[np.ndarray, "participant D"]:
         last = np.full(len(context.user_ids), -1, np.int64)
         for place, (user, dates) in enumerate(zip(context.user_ids, context.dates, strict=True)):
-            rows = self._rows.at(user, dates)
-            if len(rows):
-                last[place] = rows[-1]
+            eligible = self._rows.at(user, dates)
+            if len(eligible):
+                own = eligible if context.label_window == "forward" else self._rows.of(user)[0]
+                last[place] = own[-1]
         known = last >= 0
         self._cache.ensure(last[known], progress=self._progress)
         vectors = np.zeros((len(last), self._cache.dim), np.float32)

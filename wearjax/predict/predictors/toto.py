@@ -74,19 +74,9 @@ class Toto(SeriesProbe):
         super().__init__(n_components=n_components, seed=seed)
         self._torch = series_probe.package("torch", of="Toto")
         self._dtype, self._device = series_probe.checked_dtype(dtype), series_probe.chosen_device(device)
-        path = series_probe.checkpoint_path(checkpoint, of="Toto", files=HUB_FILES)
-        config_of = path if base is None else series_probe.checkpoint_path(base, of="Toto", files=HUB_FILES)
-        file = weights_file(path)
-        backbone = build_backbone(read_config(config_of, file))
-        state = torch_checkpoint.read(file).state_dict
-        try:
-            self.ignored_keys = load_state(self._torch, backbone, state, alpha=lora_alpha)
-        except CheckpointError as error:
-            raise CheckpointError(f"{file}: {error}") from None
+        backbone, self.ignored_keys = load(checkpoint, base=base, lora_alpha=lora_alpha)
+        check_length(length, backbone)
         self._backbone = backbone.to(self._device).eval()
-        patch = int(backbone.patch_embed.patch_size)
-        if length % patch:
-            raise ConfigError(f"toto: context of {length} hours; a multiple of the patch {patch} is needed")
         self._open(
             days,
             length=length,
@@ -116,7 +106,30 @@ class Toto(SeriesProbe):
         return encoded[:, :, -1].float().cpu().numpy()
 
 
-def weights_file(path: Path) -> Path:
+def load(
+    checkpoint: str | os.PathLike, *, base: str | os.PathLike | None, lora_alpha: float | None
+) -> tuple[Any, list[str]]:
+    """The whole model of a checkpoint, and the weights that it has no place for. Arguments and errors are `Toto`'s."""
+    torch = series_probe.package("torch", of="Toto")
+    path = series_probe.checkpoint_path(checkpoint, of="Toto", files=HUB_FILES)
+    config_of = path if base is None else series_probe.checkpoint_path(base, of="Toto", files=HUB_FILES)
+    file = _weights_file(path)
+    backbone = _build(_read_config(config_of, file))
+    state = torch_checkpoint.read(file).state_dict
+    try:
+        return backbone, load_state(torch, backbone, state, alpha=lora_alpha)
+    except CheckpointError as error:
+        raise CheckpointError(f"{file}: {error}") from None
+
+
+def check_length(length: int, backbone: Any) -> None:
+    """Raises ConfigError unless the hours of context are whole patches."""
+    patch = int(backbone.patch_embed.patch_size)
+    if length % patch:
+        raise ConfigError(f"toto: context of {length} hours; a multiple of the patch {patch} is needed")
+
+
+def _weights_file(path: Path) -> Path:
     if not path.is_dir():
         return path
     if (path / _WEIGHTS).exists():
@@ -130,7 +143,7 @@ def weights_file(path: Path) -> Path:
         raise CheckpointError(f"{manifest}: expected an entry 'checkpoint' ({error!r})") from None
 
 
-def read_config(path: Path, weights: Path) -> dict[str, Any]:
+def _read_config(path: Path, weights: Path) -> dict[str, Any]:
     folder = path if path.is_dir() else weights.parent
     file = folder / _CONFIG
     try:
@@ -146,7 +159,7 @@ def read_config(path: Path, weights: Path) -> dict[str, Any]:
     return config
 
 
-def build_backbone(config: Mapping[str, Any]) -> Any:
+def _build(config: Mapping[str, Any]) -> Any:
     """The bare encoder with random weights; attention in plain PyTorch, which runs everywhere."""
     make = series_probe.package("toto.model.backbone", of="Toto").TotoBackbone
     known = inspect.signature(make).parameters
