@@ -74,8 +74,11 @@ def test_the_command_line_takes_it_from_its_file(data_dir, tmp_path, capsys):
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["methods"] == ["locf", "mean", "personalized_temporal_mean", "local_mean"]
     assert results["n_days"] == 7
+    cli.main(arguments)
+    assert "local_mean" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run" / "results.json").read_text()) == results
     with pytest.raises(SystemExit):
-        cli.main(arguments)
+        cli.main([*arguments, "--seed", "7"])
     assert "--force" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main([*arguments, f"{EXAMPLE}:LocalMean", "--force"])

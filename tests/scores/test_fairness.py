@@ -31,6 +31,12 @@ def test_an_equal_baseline_defines_no_ratio():
     assert ratio[1] == pytest.approx(0.5)
 
 
+def test_means_that_differ_in_their_last_bit_are_equal():
+    baseline = np.array([0.1 + 0.2, 0.3])
+    assert baseline[0] != baseline[1]
+    assert np.isnan(fairness.log_disparity_ratios(np.array([0.1, 0.2]), baseline))
+
+
 @pytest.mark.parametrize(
     ("age", "group"),
     [

@@ -13,6 +13,7 @@ from wearjax.scores import skill
 UNKNOWN = "unknown"
 AGE_STARTS = (18, 30, 40, 50, 60)
 SEXES = ("female", "male")
+_ROUNDING = 16 * np.finfo(np.float64).eps
 
 
 def age_labels(starts: Sequence[int] = AGE_STARTS) -> tuple[str, ...]:
@@ -62,8 +63,13 @@ def disparities(
 def log_disparity_ratios(
     errors: Float[np.ndarray, "group ..."], baseline: Float[np.ndarray, "group ..."]
 ) -> Float[np.ndarray, "*outer"]:
-    """Clipped log of the method's disparity over the baseline's; NaN where the baseline has none."""
-    return skill.paired_log_ratios(*disparities(errors, baseline))
+    """Clipped log of the method's disparity over the baseline's; NaN where the baseline has none.
+
+    A disparity within the rounding of the errors is none: two equal means may differ in their last bit.
+    """
+    own, other = disparities(errors, baseline)
+    largest = np.where(np.isfinite(baseline), np.abs(baseline), 0.0).max(axis=0, initial=0.0)
+    return skill.paired_log_ratios(own, np.where(other > _ROUNDING * largest, other, 0.0))
 
 
 def over_attributes(
