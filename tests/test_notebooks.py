@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -61,6 +65,67 @@ def test_one_way_to_install():
     assert len(first) == 1
 
 
+FIND_SPEC = importlib.util.find_spec
+
+
+def installed(file: Path, monkeypatch, *, repository: str = "", without=("wearjax",)) -> list[str]:
+    """What the first cell hands to pip where these modules are missing."""
+    asked = []
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in without else FIND_SPEC(name)
+    )
+    monkeypatch.setattr(subprocess, "run", lambda command, check: asked.extend(command))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setenv("WEARJAX_REPOSITORY", repository)
+    exec(code_cells(file)[0].source.split("\njax = ")[0], {})
+    return asked[5:]
+
+
+ADDRESSES = {
+    "https://host.example/me/wearjax": "git+https://host.example/me/wearjax",
+    "https://host.example/me/wearjax.git/": "git+https://host.example/me/wearjax.git",
+    "git+https://host.example/me/wearjax.git@main": "git+https://host.example/me/wearjax.git@main",
+    "git@host.example:me/wearjax.git": "git+ssh://git@host.example/me/wearjax.git",
+    "ssh://git@host.example/me/wearjax.git": "git+ssh://git@host.example/me/wearjax.git",
+    "https://host.example/wearjax-1-py3-none-any.whl": "https://host.example/wearjax-1-py3-none-any.whl",
+}
+
+
+@pytest.mark.parametrize("repository", ADDRESSES)
+def test_the_address_that_one_clones_is_enough(repository, monkeypatch):
+    quickstart, *_, benchmark = NOTEBOOKS
+    wanted = ADDRESSES[repository]
+    assert installed(quickstart, monkeypatch, repository=repository) == [f"wearjax @ {wanted}"]
+    assert installed(benchmark, monkeypatch, repository=repository) == [f"wearjax[probes] @ {wanted}"]
+
+
+def test_a_checkout_is_installed_from_its_folder(monkeypatch, tmp_path):
+    assert installed(NOTEBOOKS[3], monkeypatch, repository="/my/checkout/") == ["/my/checkout[probes]"]
+    monkeypatch.chdir(ROOT / "notebooks")
+    assert installed(NOTEBOOKS[0], monkeypatch) == [str(ROOT)]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="Set REPOSITORY to the address"):
+        installed(NOTEBOOKS[0], monkeypatch)
+
+
+def test_only_what_a_notebook_misses_is_added_to_an_installed_wearjax(monkeypatch):
+    said = [
+        "numpy>=2",
+        "scikit-learn>=1.5; extra == 'probes'",
+        'xgboost>=2; extra == "probes"',
+        "a; extra == 'probe'",
+    ]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: said)
+    asked = installed(NOTEBOOKS[3], monkeypatch, without=("sklearn",))
+    assert asked == ["scikit-learn>=1.5", "xgboost>=2"]
+    assert installed(NOTEBOOKS[0], monkeypatch, without=("sklearn",)) == []
+    assert installed(NOTEBOOKS[3], monkeypatch, without=()) == []
+    said[1:] = []  # a wearjax from before the extra
+    address = "https://host.example/wearjax"
+    asked = installed(NOTEBOOKS[3], monkeypatch, repository=address, without=("sklearn",))
+    assert asked == [f"wearjax[probes] @ git+{address}"]
+
+
 @pytest.fixture
 def kernel(tmp_path, monkeypatch):
     """A kernel of this Python, whatever kernels are registered on the machine."""
@@ -110,6 +175,8 @@ def test_it_runs(file, kernel, tmp_path):
     said = "".join(map(text, [output for cell in notebook.cells for output in cell.get("outputs", ())]))
     assert "Traceback" not in said
     assert not [line for line in said.splitlines() if "Warning:" in line and "wearjax" in line]
+    assert "ipywidgets" not in said
+    assert "IProgress" not in said
     for words in SAID[file.stem]:
         assert words in said, words
     for name in WRITTEN[file.stem]:

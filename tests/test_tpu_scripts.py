@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "tpu_scripts"
 ACTIONS = ("create", "install", "start", "resume", "stop", "delete", "status", "logs", "supervise")
-POD = {"POD_NAME": "pod-1", "POD_ZONE": "us-central2-b", "POD_TYPE": "v4-32"}
+POD = {
+    "POD_NAME": "pod-1", "POD_ZONE": "us-central2-b", "POD_TYPE": "v4-32", "POD_PACKAGE": "wearjax[tpu]",
+}  # fmt: skip
 RUN = {"RUN_CONFIG": "lsm2_daily", "RUN_DATA": "gs://cohort/store", "RUN_OUT": "/mnt/wearjax/runs/a b"}
 ALL = POD | RUN | {"POD_BUCKET": "cohort"}
 
@@ -110,8 +114,47 @@ def test_missing_settings_are_named_in_one_line(action, needed):
 
 
 @pytest.mark.parametrize(
+    ("action", "given", "named"),
+    [
+        ("delete", {}, "POD_NAME, POD_ZONE are not set; set them in"),
+        ("start", {"POD_NAME": "pod-1"}, "POD_ZONE, RUN_CONFIG, RUN_DATA, RUN_OUT are not set"),
+        (
+            "supervise",
+            {"POD_NAME": "pod-1", "RUN_OUT": "/mnt/a"},
+            "POD_ZONE, POD_TYPE, RUN_CONFIG, RUN_DATA are not set",
+        ),
+        ("create", POD | {"POD_TYPE": ""}, "POD_TYPE is not set; set it in"),
+    ],
+)
+def test_missing_settings_are_named_together(action, given, named):
+    done = call(action, "--dry-run", settings=given)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {named}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
     ("action", "change", "message"),
     [
+        ("stop", {"POD_BUCKET": "gs://"}, "POD_BUCKET is 'gs://', expected the name of a bucket"),
+        ("stop", {"POD_BUCKET": "my bucket"}, "POD_BUCKET is 'my bucket'"),
+        ("stop", {"POD_BUCKET": "gs://cohort/runs"}, "POD_BUCKET is 'gs://cohort/runs'"),
+        ("stop", {"POD_BUCKET": "", "POD_NFS": "share"}, "POD_NFS is 'share', expected HOST:/PATH"),
+        ("stop", {"POD_MOUNT": "mnt/wearjax"}, "POD_MOUNT is 'mnt/wearjax', expected an absolute path"),
+        ("stop", {"POD_MOUNT": "/"}, "POD_MOUNT is '/'"),
+        ("stop", {"POD_STOP_SECONDS": "10m"}, "POD_STOP_SECONDS is '10m', expected a whole number"),
+        ("supervise", {"POD_POLL_SECONDS": "often"}, "POD_POLL_SECONDS is 'often', expected a number"),
+        (
+            "supervise",
+            {"POD_MAX_FAILURES": "0"},
+            "POD_MAX_FAILURES is '0', expected a whole number of at least 1",
+        ),
+        (
+            "supervise",
+            {"POD_DELETE_WHEN_FINISHED": "yes"},
+            "POD_DELETE_WHEN_FINISHED is 'yes', expected 0 or 1",
+        ),
+        ("create", {"POD_PACKAGE": "missing.whl"}, "no file missing.whl"),
         ("create", {"POD_CAPACITY": "cheap"}, "POD_CAPACITY is 'cheap'"),
         ("start", {"RUN_OUT": "gs://cohort/run"}, "expected an absolute path"),
         ("start", {"RUN_OUT": "runs/a"}, "expected an absolute path"),
@@ -127,6 +170,80 @@ def test_impossible_settings_are_refused(action, change, message):
     done = call(action, "--dry-run", settings=ALL | change)
     assert done.returncode == 2
     assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_wrong_settings_are_named_together():
+    done = call("stop", "--dry-run", settings=ALL | {"POD_MOUNT": "mnt", "POD_MAX_FAILURES": "none"})
+    assert done.returncode == 2
+    assert [line.split(" is ")[0] for line in done.stderr.splitlines()] == [
+        "error: POD_MOUNT", "error: POD_MAX_FAILURES",
+    ]  # fmt: skip
+
+
+def test_a_bucket_may_be_given_as_its_address():
+    settings = ALL | {"POD_BUCKET": "gs://cohort/"}
+    assert remote(commands(call("install", "--dry-run", settings=settings))[-1])[4:6] == ["bucket", "cohort"]
+
+
+def test_a_misspelled_name_in_the_settings_file_is_refused(tmp_path):
+    file = tmp_path / "pod.settings"
+    file.write_text("# POD_OLD=1\nPOD_NAME=a\nexport POD_BUKET=cohort\n")
+    done = call("delete", "--dry-run", "--settings", str(file))
+    assert done.returncode == 2
+    assert done.stderr == f"error: {file}: there is no setting POD_BUKET; settings.example lists them all\n"
+
+
+def test_a_file_that_is_no_wheel_of_wearjax_is_refused_before_there_is_a_pod(tmp_path):
+    wheel = tmp_path / "numpy-2.4.0-py3-none-any.whl"
+    wheel.touch()
+    done = call("create", "--dry-run", settings=ALL | {"POD_PACKAGE": str(wheel)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is no wheel of wearjax" in done.stderr
+
+
+@pytest.mark.parametrize("action", ["start", "supervise"])
+@pytest.mark.parametrize(
+    "word", ["--dryrun", "--dry-runn", "--setting=a", "--force", "-n", "fast", "--.steps"]
+)
+def test_what_is_no_field_of_the_configuration_starts_no_run(action, word, tmp_path):
+    cloud = Cloud(tmp_path)
+    done = cloud.call(action, word)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.match(
+        "error: (unknown option|unexpected argument:?) " + re.escape(word.split("=")[0]), done.stderr
+    )
+    assert len(done.stderr.splitlines()) == 1
+    assert cloud.calls() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--loop.steps", "5", "--model.encoder-depth=2", "--optimizer.clip_norm", "-1"],
+        ["--seed", "3", "--name=a"],
+        ["--loop.steps", "5", "--", "--force", "x"],
+        ["--", "x"],
+    ],
+)
+def test_fields_of_the_configuration_and_what_follows_a_double_dash_go_on(words):
+    (command,) = commands(call("start", "--dry-run", *words))
+    assert remote(command)[6:] == [word for word in words if word != "--"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["foo"], "worker 'foo': expected a number or all"),
+        (["--follow"], "worker '--follow'"),
+        (["0", "many"], "lines 'many'"),
+        (["0", "0"], "lines '0'"),
+    ],
+)
+def test_logs_takes_a_worker_and_a_number_of_lines(words, message):
+    done = call("logs", "--dry-run", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {message}")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -180,6 +297,75 @@ def test_install_copies_a_wheel(tmp_path):
     assert remote(setup)[3:] == [wheel.name, "nfs", "10.0.0.2:/share", "/mnt/wearjax"]
 
 
+UV = """#!{python}
+import pathlib, sys
+with open({log!r}, "a") as log:
+    print("uv", *sys.argv[1:], file=log)
+if {works}:
+    folder = pathlib.Path(sys.argv[sys.argv.index("--out-dir") + 1])
+    (folder / "wearjax-7-py3-none-any.whl").touch()
+else:
+    sys.exit("no backend")
+"""
+NO_PACKAGE = {name: value for name, value in ALL.items() if name != "POD_PACKAGE"}
+
+
+def builder(folder: Path, *, works: bool = True) -> Path:
+    """Puts a made-up uv and a gcloud beside it that write down their calls; what they wrote is returned."""
+    log = folder / "log"
+    for name, text in (
+        ("uv", UV.format(python=sys.executable, log=str(log), works=works)),
+        ("gcloud", f'#!/bin/sh\necho gcloud "$@" >>{shlex.quote(str(log))}\n'),
+    ):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return log
+
+
+def test_by_default_a_wheel_of_the_checkout_is_built_before_the_pod_is_made(tmp_path):
+    log = builder(tmp_path)
+    done = call("create", settings=NO_PACKAGE, path=tmp_path)
+    assert done.returncode == 0, done.stderr
+    uv, create, _, copy, setup = log.read_text().splitlines()
+    assert uv.startswith("uv build ")
+    assert uv.endswith(f" {SCRIPTS.parent}")
+    assert " create " in create
+    folder = Path(uv.split()[-2])
+    assert f"{folder}/wearjax-7-py3-none-any.whl pod-1:wearjax-pod/" in copy
+    assert "setup wearjax-7-py3-none-any.whl" in setup
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("action", ["create", "supervise"])
+def test_a_wheel_that_cannot_be_built_makes_no_pod(action, tmp_path):
+    log = builder(tmp_path, works=False)
+    done = call(action, settings=NO_PACKAGE, path=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"no backend\nerror: the wheel of {SCRIPTS.parent} could not be built\n")
+    assert "gcloud" not in log.read_text()
+
+
+def test_supervise_builds_one_wheel_for_all_pods_of_the_run(tmp_path):
+    cloud = Cloud(tmp_path, preempt_at=(10,))
+    del cloud.settings["POD_PACKAGE"]
+    log = tmp_path / "log"
+    (tmp_path / "uv").write_text(UV.format(python=sys.executable, log=str(log), works=True))
+    (tmp_path / "uv").chmod(0o755)
+    done = cloud.call("supervise")
+    assert done.returncode == 0, done.stderr
+    assert cloud.calls().count("setup") == 2
+    assert len(log.read_text().splitlines()) == 1
+
+
+def test_a_dry_run_shows_how_the_wheel_is_built_and_builds_none(tmp_path):
+    log = builder(tmp_path)
+    done = call("create", "--dry-run", settings=NO_PACKAGE, path=tmp_path)
+    assert done.stdout.splitlines()[0] == f"# uv build --quiet --wheel --out-dir FOLDER {SCRIPTS.parent}"
+    version = tomllib.loads((SCRIPTS.parent / "pyproject.toml").read_text())["project"]["version"]
+    assert remote(commands(done)[-1])[3] == f"wearjax-{version}-py3-none-any.whl"
+    assert not log.exists()
+
+
 AWKWARD = ["--name", 'a b\'s "c" $HOME *', "--loop.steps=5", "", "ö;|&"]
 
 
@@ -225,6 +411,18 @@ def test_settings_file_gives_way_to_the_environment(tmp_path):
     done = call("delete", "--dry-run", "--settings", str(tmp_path / "none"))
     assert done.returncode == 2
     assert "no settings file" in done.stderr
+
+
+def test_the_readme_names_every_script_and_shows_a_dry_run_as_it_is():
+    text = (SCRIPTS / "README.md").read_text()
+    assert [action for action in ACTIONS if f"{action}.sh" not in text] == []
+    shown = text.split("```text\n")[1].split("```")[0].replace("\\\n    ", "")
+    settings = {
+        "POD_NAME": "my-pod", "POD_ZONE": "us-central2-b", "POD_TYPE": "v4-32", "POD_BUCKET": "my-bucket",
+    }  # fmt: skip
+    done = call("create", "--dry-run", settings=settings)
+    lines = re.sub(r"^# .* FOLDER", "# uv build --quiet --wheel --out-dir FOLDER", done.stdout)
+    assert shown == lines.replace(str(SCRIPTS.parent), "/home/me/wearjax")
 
 
 def test_example_settings_name_every_setting():

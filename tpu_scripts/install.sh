@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs wearjax on all workers and mounts the shared storage; safe to repeat.
 #   install.sh [--dry-run] [--settings FILE]
-# Needs POD_NAME, POD_ZONE. POD_PACKAGE may be a wheel on this machine, which is copied.
+# Needs POD_NAME, POD_ZONE. A wheel is built from this checkout (with uv or pip) and copied, or POD_PACKAGE is
+# installed: a wheel on this machine, or a pip requirement.
 
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
@@ -9,19 +10,5 @@ read_settings "$@"
 no_arguments
 need POD_NAME POD_ZONE
 
-package=$POD_PACKAGE
-files=("$HERE/worker.sh")
-case $package in
-    *.whl)
-        [ -f "$package" ] || fail 2 "POD_PACKAGE: no file $package"
-        files+=("$package")
-        package=$(basename "$package")
-        ;;
-esac
-storage=(none none)
-[ -z "${POD_BUCKET:-}" ] || storage=(bucket "$POD_BUCKET")
-[ -z "${POD_NFS:-}" ] || storage=(nfs "$POD_NFS")
-
-tpu ssh --worker all --command "mkdir -p wearjax-pod"
-copy_to_workers "${files[@]}"
-on_workers all setup "$package" "${storage[@]}" "$POD_MOUNT"
+find_package
+install_package

@@ -9,4 +9,8 @@ read_settings "$@"
 need POD_NAME POD_ZONE
 [ ${#REST[@]} -le 2 ] || fail 2 "unexpected argument: ${REST[2]}"
 
-on_workers "${REST[0]:-0}" logs "${REST[1]:-40}"
+worker=${REST[0]:-0} lines=${REST[1]:-40}
+[[ $worker =~ ^(all|[0-9]+)$ ]] || fail 2 "worker '$worker': expected a number or all"
+[[ $lines =~ ^[1-9][0-9]*$ ]] || fail 2 "lines '$lines': expected a whole number of at least 1"
+
+on_workers "$worker" logs "$lines"

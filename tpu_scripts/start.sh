@@ -2,7 +2,8 @@
 # Starts pretraining on all workers, in the background there; a run that is under way is left alone.
 #   start.sh [--dry-run] [--settings FILE] [--FIELD VALUE ...]
 # Needs POD_NAME, POD_ZONE, RUN_CONFIG, RUN_DATA, RUN_OUT. Further arguments set fields of the
-# configuration, e.g. --loop.steps 1000; give the same ones when the run resumes.
+# configuration, e.g. --loop.steps 1000; give the same ones when the run resumes. Other options are refused;
+# what follows -- is handed on unchecked.
 
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/settings.sh"

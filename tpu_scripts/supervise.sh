@@ -9,8 +9,8 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 read_settings "$@"
+need POD_NAME POD_ZONE POD_TYPE RUN_CONFIG RUN_DATA RUN_OUT
 need_run
-need POD_TYPE
 outlives_pod || fail 2 "RUN_OUT=$RUN_OUT goes with the workers: set POD_BUCKET or POD_NFS and put it below $POD_MOUNT"
 arguments=(${REST[@]+"${REST[@]}"})
 
@@ -111,6 +111,7 @@ if [ "$DRY_RUN" = 1 ]; then
     exit 0
 fi
 
+find_package # once: a pod that is made anew gets the same
 trap 'say "supervision ended; pod and run go on (stop.sh, delete.sh)"; exit 130' INT TERM
 while true; do
     state=$(pod_state)

@@ -25,7 +25,8 @@ setup() { # PACKAGE KIND SOURCE MOUNT
     case $package in
         *.whl) package="wearjax[tpu] @ file://$home/$package" ;;
     esac
-    python3 -m uv pip install --quiet --upgrade --python "$home/env/bin/python" "$package"
+    python3 -m uv pip install --quiet --upgrade --reinstall-package wearjax \
+        --python "$home/env/bin/python" "$package"
     mount_storage "$2" "$3" "$4"
     touch "$home/ready"
 }
@@ -62,8 +63,7 @@ running() { # whether the recorded process is alive, and is a training (its numb
 }
 
 appears() { # FILE SECONDS: whether a file is there, or comes within the time
-    local tries
-    for tries in $(seq $((10 * $2))); do
+    for _ in $(seq $((10 * $2))); do
         [ ! -f "$1" ] || return 0
         sleep 0.1
     done
