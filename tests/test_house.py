@@ -18,6 +18,7 @@ FLOORS = [
         "day",
         "errors",
         "writing",
+        "checksum",
         "json_text",
         "npz",
         "plural",

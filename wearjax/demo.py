@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rich.console import Console
+
 from wearjax import plural
 from wearjax.benchmarks.openmhc import imputation
 from wearjax.benchmarks.openmhc.imputation_results import ImputationResults
@@ -15,6 +17,7 @@ from wearjax.convert import bundle as bundles
 from wearjax.days import coverage, importing, splits
 from wearjax.days.open import open_days
 from wearjax.days.store import Days
+from wearjax.errors import ConfigError
 from wearjax.predict.imputers import lsm2, statistical
 from wearjax.report import page
 from wearjax.sources import synthetic
@@ -54,6 +57,8 @@ def run(
         max_days: days of the test split to score; None scores all.
         force: start the training over.
     """
+    if steps is not None and steps < 1:
+        raise ConfigError(f"steps: must be at least 1, got {steps}")
     out = Path(out)
     clock = _Clock()
     days = _cohort_days(out / "days", cohort, say)
@@ -62,8 +67,15 @@ def run(
     config = configs.load_config("demo")
     if steps is not None:
         config = replace(config, loop=replace(config.loop, steps=steps))
-    say(f"Training a small LSM-2 for {config.loop.steps} {plural.noun(config.loop.steps or 0, 'step')}")
-    loop.pretrain(config, data_dir=out / "days", out=out / "run", force=force, bundles=bundles)
+    trained = not force and (out / "run" / "bundle").exists()
+    if trained:
+        say(f"Using the model in {out / 'run'}; --force trains it anew")
+    else:
+        say(f"Training a small LSM-2 for {config.loop.steps} {plural.noun(config.loop.steps or 0, 'step')}")
+    loop.pretrain(
+        config, data_dir=out / "days", out=out / "run", force=force, bundles=bundles,
+        console=Console(quiet=True) if trained else None,
+    )  # fmt: skip
     clock.lap("training")
 
     say("Scoring six statistical imputers and LSM-2 on six masking scenarios")
@@ -75,7 +87,7 @@ def run(
     clock.lap("scoring")
 
     coverage.save(coverage.coverage(days), out / "run" / "coverage.npz")
-    report = page.write_report([out / "run"], out=out / "report.html")
+    report = page.write_report([out / "run"], out=out / "report.html", overwrite=force)
     clock.lap("report")
     return Demo(results, report, clock.laps)
 

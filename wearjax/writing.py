@@ -6,6 +6,8 @@ What a killed process left beside a place is taken away by the next one that wri
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import platform
 import re
@@ -40,34 +42,75 @@ def file(path: str | os.PathLike, *, error: type[WearjaxError] = StoreError) -> 
 
 
 @contextlib.contextmanager
-def folder(path: str | os.PathLike, *, error: type[WearjaxError] = StoreError) -> Iterator[Path]:
+def folder(
+    path: str | os.PathLike, *, replace: bool = True, error: type[WearjaxError] = StoreError
+) -> Iterator[Path]:
     """An empty folder to fill; it takes the place of `path` when the block ends without an error.
 
     What stands at `path` stays until the new folder is whole. Raises `error` naming `path` where the folder cannot be
-    made or renamed; `told` does the same for what is written into it.
+    made or renamed, or where another one is being written there; `told` does the same for what is written into it.
+
+    Args:
+        replace: False raises `error` at the end, too, if `path` is there by then.
     """
     path = Path(path)
     partial = _beside(path)
     with told(path, error=error):
         _clear_left(path)
+        for other in _left(path):
+            with alone(other, path, error=error):
+                pass  # what a killed process left, or nobody can tell
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
     try:
-        yield partial
-        with told(path, error=error):
-            _put(partial, path)
+        with alone(partial, path, error=error):
+            yield partial
+            with told(path, error=error):
+                _put(partial, path, replace=replace, error=error)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _put(folder: Path, path: Path) -> None:
+@contextlib.contextmanager
+def alone(folder: Path, path: str | os.PathLike, *, error: type[WearjaxError] = StoreError) -> Iterator[None]:
+    """Holds a folder in which `path` is being written; the lock ends with the block, or with the process.
+
+    Raises `error` where it is held already. A file system without locks keeps nobody out.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # gone meanwhile, or another user's
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise error(
+                f"{path} is being written by another process; wait for it, or name another place"
+            ) from None
+        except OSError:
+            pass
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # also of forked processes that still hold it
+        os.close(descriptor)
+
+
+def _put(folder: Path, path: Path, *, replace: bool, error: type[WearjaxError]) -> None:
     """Renames a finished folder to `path`, in place of what is there.
 
     The old one is moved aside first: a process killed here leaves the old folder, the new one, or (between two
     renames) none, never a part of one.
     """
-    if not path.exists():
-        folder.rename(path)
+    if not path.exists() or not replace:
+        try:
+            folder.rename(path)
+        except OSError as found:
+            if found.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise error(f"{path} was written by another process meanwhile; it stays as it is") from None
         return
     old = _beside(path, ".old")
     shutil.rmtree(old, ignore_errors=True)
@@ -95,14 +138,24 @@ def _beside(path: Path, suffix: str = "") -> Path:
 
 def _clear_left(path: Path) -> None:
     """Removes what processes of this machine that are no more left beside `path`."""
+    for left in _left(path):
+        found = _LEFT.search(left.name)
+        assert found is not None
+        host, process, _ = found.groups()
+        if host == _HOST and not _lives(int(process)):
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _left(path: Path) -> list[Path]:
+    """What processes of any machine have begun, or left, beside `path`."""
     start = f".{path.name}.partial-"
-    for left in path.parent.iterdir() if path.parent.is_dir() else ():
-        if left.name.startswith(start) and (
-            found := _LEFT.search(left.name[len(start) - len(".partial-") :])
-        ):
-            host, process, _ = found.groups()
-            if host == _HOST and not _lives(int(process)):
-                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    if not path.parent.is_dir():
+        return []
+    return [
+        left
+        for left in path.parent.iterdir()
+        if left.name.startswith(start) and _LEFT.fullmatch(left.name[len(start) - len(".partial-") :])
+    ]
 
 
 def _remove_empty(folders: list[Path]) -> None:

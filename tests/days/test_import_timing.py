@@ -44,7 +44,7 @@ def test_rows_of_two_sizes(monkeypatch):
 
 
 def test_a_size_belongs_to_the_import():
-    with pytest.raises(ConfigError, match="size_mb belongs to the import"):
+    with pytest.raises(ConfigError, match="--size-mb: only for wearjax bench import"):
         bench.run("loader", repeats=1, size_mb=5)
     with pytest.raises(ConfigError, match="a made day alone"):
         bench.run("import", repeats=1, size_mb=0.01)

@@ -13,9 +13,9 @@ from made_days import made_day
 from openmhc_root import write_openmhc_root
 
 from wearjax import cli
-from wearjax.days import clean, importing, task_labels
+from wearjax.days import clean, importing, parts, task_labels
 from wearjax.days.open import open_days
-from wearjax.errors import SourceError
+from wearjax.errors import SourceError, StoreError
 from wearjax.sources import openmhc
 
 PEOPLE = ("c", "a", "b", "d")
@@ -58,6 +58,16 @@ def test_processes_write_the_same_bytes(root, tmp_path):
     assert len(files) >= 7
     for file in files:
         assert (tmp_path / "here" / file).read_bytes() == (tmp_path / "there" / file).read_bytes()
+
+
+def test_a_second_import_to_one_place_is_refused(root, tmp_path):
+    with (
+        parts.alone(tmp_path / "days"),
+        pytest.raises(StoreError, match="days is being written by another process"),
+    ):
+        importing.import_days("openmhc", root, tmp_path / "days")
+    importing.import_days("openmhc", root, tmp_path / "days")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["days", "root"]
 
 
 def write_lookup(root, **columns):

@@ -103,6 +103,60 @@ def test_an_interrupted_replacement_keeps_the_old_store(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["store"]
 
 
+def test_two_writers_of_one_store_do_not_mix(tmp_path):
+    store = tmp_path / "store"
+    with DayStoreWriter(store, provenance={}) as first:
+        for overwrite in (False, True):
+            second = DayStoreWriter(store, provenance={}, overwrite=overwrite)
+            with pytest.raises(StoreError, match="store is being written by another process"), second:
+                pytest.fail("wrote at the same time")
+        first.add(made_day("a"))
+    assert DayStore(store)[0].participant == "a"
+    assert [p.name for p in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_store_that_came_meanwhile_stays(tmp_path):
+    whole = write(tmp_path / "whole", [made_day("first")])
+    second = DayStoreWriter(tmp_path / "store", provenance={})
+    second.__enter__()
+    second.add(made_day("second"))
+    whole.path.rename(tmp_path / "store")
+    with pytest.raises(StoreError, match="written by another process meanwhile"):
+        second.__exit__(None, None, None)
+    assert DayStore(tmp_path / "store")[0].participant == "first"
+    assert [p.name for p in tmp_path.iterdir()] == ["store"]
+
+
+def test_one_day_several_and_none(tmp_path):
+    store = write(tmp_path / "store", made_cohort(2, 3))
+    assert repr(store) == (
+        f"DayStore({str(store.path)!r}: 6 days of 2 participants, {store.dates[0]} to {store.dates[2]})"
+    )
+    assert store[-1].date == store[np.int64(5)].date
+    assert [day.date.isoformat() for day in store[1:3]] == list(store.dates[1:3])
+    for several in ([4, 0], (4, 0), np.array([4, 0])):
+        assert [day.participant for day in store[several]] == [store.participants[4], store.participants[0]]
+    assert [day.participant for day in store[store.dates == store.dates[0]]] == sorted(
+        set(store.participants)
+    )
+    assert store[[]] == []
+    for wrong in (0.0, np.float32(1), float("inf"), "0", None, [0.5]):
+        with pytest.raises(TypeError, match="is no day of a store: expected a whole number"):
+            store[wrong]
+    for outside in (6, -7, [6], np.ones(5, bool)):
+        with pytest.raises(IndexError, match="6 days"):
+            store[outside]
+    assert len(list(store)) == 6
+
+
+def test_infinite_values_are_refused(tmp_path):
+    day = made_day("a")
+    day.values[5, 7] = -np.inf
+    with pytest.raises(StoreError, match=r"participant a, \d{4}-\d\d-\d\d: watch_hr holds an infinite value"):
+        write(tmp_path / "store", [day])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_refuses_to_replace(tmp_path):
     write(tmp_path / "store", [made_day("a")])
     with pytest.raises(StoreError, match="exists"):
@@ -110,6 +164,10 @@ def test_refuses_to_replace(tmp_path):
     (tmp_path / "photos").mkdir()
     with pytest.raises(StoreError, match="not a day store"):
         DayStoreWriter(tmp_path / "photos", provenance={}, overwrite=True)
+    with pytest.raises(StoreError, match="not a day store"):  # no word of --force, which would not help
+        DayStoreWriter(tmp_path / "photos", provenance={})
+    with pytest.raises(StoreError, match="lies inside the day store"):
+        DayStoreWriter(tmp_path / "store" / "shards" / "again", provenance={})
 
 
 def test_refuses_a_second_day_of_the_same_date_and_an_empty_store(tmp_path):

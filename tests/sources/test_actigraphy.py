@@ -71,6 +71,8 @@ def test_counts_start_at_their_minute_and_are_scaled(tmp_path, suffix):
     assert (line[2400:] == 0).all()
     assert [d.nonwear_minutes for d in days] == [900, 480]
     assert tally.used == {"watch_steps": 1500}
+    (row,) = tally.channel_rows()
+    assert (row["first day"], row["last day"], row["days"]) == ("2003-03-18", "2003-03-19", "2")
     assert np.isnan(np.delete(days[0].values, STEPS, axis=0)).all()
 
 

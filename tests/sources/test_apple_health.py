@@ -19,10 +19,11 @@ from wearjax import cli
 from wearjax.channels import BINARY, DEVICE_GROUPS, INDEX, NAMES
 from wearjax.days import clean, importing
 from wearjax.errors import ConfigError, SourceError
-from wearjax.sources import apple_health, apple_health_records
+from wearjax.sources import apple_health, apple_health_records, local_clock
 from wearjax.sources.tally import Tally
 
 DAY = "2024-05-01"
+CLOCK = local_clock.RecordClock.said
 
 
 def total(day, channel: str) -> float:
@@ -47,7 +48,7 @@ def test_a_device_text_with_another_address_each_time_is_one_device(tmp_path):
         tmp_path, *[steps(f"{DAY} 10:{m:02}", f"{DAY} 10:{m + 1:02}", 10) for m in range(30)], tally=tally
     )
     assert total(days[DAY], "watch_steps") == 300
-    assert tally.notes == []
+    assert tally.notes == [CLOCK]
 
 
 def test_phone_and_watch_have_channels_of_their_own(tmp_path):
@@ -75,6 +76,25 @@ def test_two_watches_at_once_are_not_doubled(tmp_path):
         tally=tally,
     )
     assert total(days[DAY], "watch_steps") == pytest.approx(1050, rel=1e-6)
+    assert any("2 watches" in note for note in tally.notes)
+
+
+def test_records_of_a_watch_that_name_no_device_are_no_second_watch(tmp_path):
+    tally = Tally()
+    one, other = f"{made.OWNER}’s Apple\u00a0Watch", "Apple Watch of another"
+    days = read(
+        tmp_path,
+        steps(f"{DAY} 10:00", f"{DAY} 10:10", 900, source=one),
+        steps(f"{DAY} 11:00", f"{DAY} 11:10", 100, source=one, device=None),
+        tally=tally,
+    )
+    assert total(days[DAY], "watch_steps") == pytest.approx(1000, rel=1e-6)
+    assert tally.notes == [CLOCK]
+    read(
+        tmp_path,
+        *(steps(f"{DAY} 10:00", f"{DAY} 10:10", 9, source=s, device=None) for s in (one, other)),
+        tally=tally,
+    )
     assert any("2 watches" in note for note in tally.notes)
 
 
@@ -318,14 +338,14 @@ def test_a_date_of_export_behind_records_is_ignored(tmp_path):
     walks = [steps(f"{DAY} {hour}:00", f"{DAY} {hour}:01", 5) for hour in (10, 11)]
     day = read(tmp_path, walks[0], late, walks[1], tally=tally)
     assert total(day[DAY], "watch_steps") == 10
-    assert tally.notes == ["a date of export behind records was ignored"]
+    assert tally.notes == ["a date of export behind records was ignored", CLOCK]
 
 
 def test_control_characters_in_source_names_hide_no_record(tmp_path):
     tally = Tally()
     walks = [steps(f"{DAY} 1{i}:00", f"{DAY} 1{i}:01", 5, source="Q\x0bs Watch") for i in range(3)]
     assert total(read(tmp_path, *walks, tally=tally)[DAY], "watch_steps") == 15
-    assert tally.notes == ["3 bytes that XML forbids were dropped"]
+    assert tally.notes == ["3 bytes that XML forbids were dropped", CLOCK]
 
 
 def test_an_export_without_a_readable_date_says_so(tmp_path):
@@ -577,12 +597,14 @@ def test_participant_and_source(tmp_path):
 def test_a_truncated_document_raises_or_keeps_what_it_has(tmp_path):
     full = made.document(*[steps(f"{DAY} 10:{m:02}", f"{DAY} 10:{m:02}", 10) for m in range(60)])
     with pytest.raises(
-        SourceError, match=r"export\.xml: .*breaks off at byte .*; 5\d records came before, none was kept"
+        SourceError,
+        match=r"export\.xml: .*breaks off at byte .*; 5\d records came before, none was kept; keep_partial",
     ):
         read(tmp_path, full[: len(full) - 1000])
     tally = Tally()
     day = read(tmp_path, full[: len(full) - 1000], tally=tally, keep_partial=True)[DAY]
     assert 500 <= total(day, "watch_steps") < 600
+    assert (tally.partial or "").startswith("the XML breaks off")  # without the name of the file
     assert "were kept" in (tally.partial or "")
     balance(tally)
 

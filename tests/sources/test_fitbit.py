@@ -247,6 +247,16 @@ def test_a_night_over_midnight_falls_on_both_days(tmp_path):
     assert [d.values[ASLEEP].sum() for d in days] == [40, 60]
 
 
+def test_the_report_counts_days_with_recordings(tmp_path):
+    wide(tmp_path, {ANNA: walk(2), BEN: walk(1)})
+    heart(tmp_path, [(ANNA, 86_400 + 600, 70)])
+    _, tally = read(tmp_path)
+    rows = {row["channel"]: (row["first day"], row["last day"], row["days"]) for row in tally.channel_rows()}
+    assert rows == {
+        "watch_steps": ("2016-04-13", "2016-04-14", "3"), "watch_hr": ("2016-04-14", "2016-04-14", "1"),
+    }  # fmt: skip
+
+
 def test_absent_records(tmp_path):
     steps = walk(3)[: 2 * 1440 + 600]
     narrow(tmp_path, {BEN: steps})

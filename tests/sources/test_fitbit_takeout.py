@@ -71,6 +71,9 @@ def test_minutes_stand_by_the_chosen_clock(tmp_path, intraday, date, clock):
     assert list(days) == [date]
     assert at(days[date], STEPS, clock) == 42
     assert tally.used["watch_steps"] == 1
+    (row,) = tally.channel_rows()
+    assert (row["first day"], row["last day"], row["days"]) == (date, date, "1")
+    assert any("the wall clock of Europe/Berlin" in note for note in tally.notes)
     assert any("too few steps and nights" in note for note in tally.notes)
 
 
@@ -110,9 +113,19 @@ def test_steps_in_sleep_tell_a_wrong_clock(tmp_path):
     _, elsewhere = read(path, zone="America/New_York", intraday="utc")
     assert any("WARNING" in note and "+8 h" in note for note in elsewhere.notes)
     with pytest.raises(
-        ConfigError, match=r"taken as utc, 0\.0% of the steps fall into sleep; taken as local, \d"
+        ConfigError,
+        match=r"intraday=utc fits the sleep that was recorded: taken as utc, 0\.0% of the steps fall into sleep; "
+        r"taken as local, \d",
     ):
         read(path, zone="Asia/Shanghai", intraday=None)
+    with pytest.raises(
+        ConfigError, match=r"neither fits the sleep that was recorded \(is the zone right\?\)"
+    ):
+        read(path, zone="America/New_York", intraday=None)
+    with pytest.raises(ConfigError, match="both fit the sleep that was recorded"):
+        read(archive(tmp_path / "b.zip", nights(0)), zone="UTC", intraday=None)
+    with pytest.raises(ConfigError, match="intraday=local fits"):
+        read(archive(tmp_path / "c.zip", nights(0)), zone="Asia/Shanghai", intraday=None)
 
 
 def test_json_and_csv_of_one_day_count_once(tmp_path):
@@ -335,11 +348,12 @@ def test_a_damaged_file(tmp_path, data, said):
         ROOT + "steps-2024-05-02.json": minute_json(("05/02/24 10:00:00", "6")),
     }
     path = archive(tmp_path / "a.zip", members)
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceError, match=f"{said}.*; keep_partial=True leaves such files out"):
         read(path)
     days, tally = read(path, keep_partial=True)
     assert list(days) == ["2024-05-02"]
     assert said in tally.partial
+    assert tally.partial.startswith("steps-2024-05-01.json: ")  # neither the archive nor its folders
     with pytest.raises(SourceError):
         importing.import_days("fitbit-takeout", path, tmp_path / "out", zone="UTC", intraday="utc")
     assert not list(tmp_path.glob("*out*"))
@@ -355,7 +369,7 @@ def test_the_import_verb_keeps_no_names(tmp_path):
         ROOT + "steps-2024-05-01.json": minute_json(("05/01/24 10:00:00", "6")),
         "Takeout/Fitbit/Your Profile/Profile.csv": b"full_name\nJane Secret\n",
     }
-    path = archive(tmp_path / "a.zip", members)
+    path = archive(tmp_path / "Secret takeout.zip", members)
     made = importing.import_days("fitbit-takeout", path, tmp_path / "out", zone="UTC", intraday="utc")
     assert len(made.store) == 1
     for file in (tmp_path / "out").rglob("*"):

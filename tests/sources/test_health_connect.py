@@ -154,6 +154,7 @@ def test_units_devices_and_minutes(made):
     assert day.values[HEART_RATE, 600] == pytest.approx(70 / 60)
     assert tally.skipped["total_calories_burned", "resting energy included"] == 1
     assert day.nonwear_minutes == 23 * 60
+    assert any("what the phone recorded, of whatever make" in note for note in tally.notes)
 
 
 def test_a_zip_a_folder_and_other_cases_of_names_are_the_same(tmp_path):
@@ -179,11 +180,16 @@ def test_days_follow_each_records_own_offset(made):
     made.steps("2024-05-02T12:00:00", "2024-05-02T12:01:00", 10, offset=9 * 3600)
     made.steps("2024-05-02T12:00:00", "2024-05-02T12:01:00", 20, offset=2 * 3600)
     path = made.done()
-    days, _ = read(path)
+    days, tally = read(path)
     assert np.nansum(days["2024-05-01"].values[INBED]) == 60
+    rows = {row["channel"]: (row["first day"], row["days"]) for row in tally.channel_rows()}
+    assert rows["sleep_inbed"] == ("2024-05-01", "2")
+    assert rows["watch_steps"] == ("2024-05-02", "1")
+    assert any("the wall clock that each record names" in note for note in tally.notes)
     assert np.nansum(days["2024-05-02"].values[INBED]) == 360
     assert days["2024-05-02"].values[STEPS, 720] == 30
-    one_zone, _ = read(path, zone="Europe/Berlin")
+    one_zone, tally = read(path, zone="Europe/Berlin")
+    assert any("the wall clock of Europe/Berlin" in note for note in tally.notes)
     assert one_zone["2024-05-02"].values[STEPS, 300] == 10
     assert total(one_zone, STEPS) == 30
 

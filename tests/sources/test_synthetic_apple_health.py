@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from wearjax.errors import ConfigError
-from wearjax.sources import apple_health
+from wearjax.sources import apple_health, local_clock
 from wearjax.sources import synthetic_apple_health as synthetic
 from wearjax.sources.tally import Tally
 
@@ -46,7 +46,7 @@ def test_every_record_is_read_and_told_apart(export):
         "iphone_steps", "iphone_distance", "iphone_flights", "watch_steps", "watch_distance", "watch_hr",
         "watch_energy", "sleep_asleep", "workout_running",
     }  # fmt: skip
-    assert tally.notes == []
+    assert tally.notes == [local_clock.RecordClock.said]  # and no doubt about any record
     assert {day.nonwear_minutes for day in days} == {0}
     assert document(path).count(b"HKDevice: 0x") == len({*document(path).split(b"HKDevice: 0x")}) - 1
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from wearjax.channels import CHANNELS
+from wearjax.days import clean
 from wearjax.days.store import Days, DayStore
 from wearjax.sources import fitbit
-
-FLOAT_SLACK = 1e-3  # relative; spreading a sample over minutes rounds in float32
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,11 @@ def check_days(days: Days, *, progress: Callable[[int, int], None] | None = None
     """Checks every day: finite or missing, inside the plausible range of its channel, flags 0 or 1."""
     n = len(CHANNELS)
     measured, outside, unmeasured = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
-    low = np.asarray([c.plausible[0] for c in CHANNELS])[:, None]
-    high = np.asarray([c.plausible[1] * (1 + FLOAT_SLACK) for c in CHANNELS])[:, None]
-    flags = np.asarray([not c.is_continuous for c in CHANNELS])[:, None]
     for i in range(len(days)):
         values = days.values(i)
         known = ~np.isnan(values)
-        bad = known & ((values < low) | (values > high) | (flags & (values != 0) & (values != 1)))
         measured += known.sum(axis=1)
-        outside += bad.sum(axis=1)
+        outside += clean.implausible(values).sum(axis=1)
         unmeasured += not known.any()
         if progress:
             progress(i + 1, len(days))

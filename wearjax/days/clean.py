@@ -16,6 +16,11 @@ _ALL_ZERO_MEANS_ABSENT = tuple(
     i for i, c in enumerate(CHANNELS) if c.min_variance is not None and i != HEART_RATE
 )
 
+_FLOAT_SLACK = 1e-3  # relative; spreading a sample over minutes rounds in float32
+_LOW = np.asarray([c.plausible[0] for c in CHANNELS])[:, None]
+_HIGH = np.asarray([c.plausible[1] * (1 + _FLOAT_SLACK) for c in CHANNELS])[:, None]
+_FLAG = np.asarray([not c.is_continuous for c in CHANNELS])[:, None]
+
 
 def zero_to_nan(values: Float32[np.ndarray, "channel=19 time"]) -> Float32[np.ndarray, "channel=19 time"]:
     """Turns the zeros that mean "not measured" into NaN (OpenMHC cleaning rule; applies once to any length).
@@ -50,6 +55,13 @@ def nan_to_zero(day: Float32[np.ndarray, "channel=19 time"]) -> Float32[np.ndarr
         if np.nansum(out[c], dtype=np.float64) < SLEEP_MINUTES_MIN and not (out[c] == 0).any():
             out[c][np.isnan(out[c])] = 0
     return out
+
+
+def implausible(
+    values: Float32[np.ndarray, "*day channel=19 time"],
+) -> Bool[np.ndarray, "*day channel=19 time"]:
+    """Measured values outside the plausible range of their channel, and flags that are neither 0 nor 1."""
+    return ~np.isnan(values) & ((values < _LOW) | (values > _HIGH) | (_FLAG & (values != 0) & (values != 1)))
 
 
 def channel_variance(values: Float32[np.ndarray, "channel=19 time"]) -> Float32[np.ndarray, "channel=19"]:

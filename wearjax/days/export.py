@@ -42,10 +42,10 @@ def export_days(
     Raises StoreError when `path` exists (or, with `overwrite`, is no export) or there is no day.
     """
     path = Path(path)
-    if path.exists() and not overwrite:
-        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
     if path.exists() and not (path / DESCRIPTION).exists():
         raise StoreError(f"{path} exists and is not an export of days; refusing to replace it")
+    if path.exists() and not overwrite:
+        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
     if not len(days):
         raise StoreError(f"{path}: no day to write")
     with writing.folder(path) as partial, writing.told(path):

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wearjax import engine as engines
-from wearjax import writing
+from wearjax import plural, writing
+from wearjax.channels import NAMES
 from wearjax.day import Day
-from wearjax.days import labels, parts, splits, task_labels
+from wearjax.days import clean, labels, parts, splits, task_labels
 from wearjax.days.store import DAYS_PER_SHARD, DayStore, DayStoreWriter, refuse
 from wearjax.engine import Engine
 from wearjax.errors import ConfigError, SourceError, StoreError
@@ -34,6 +37,10 @@ FORMATS: dict[str, str] = {
 _ROOT_NOTE = (
     "published benchmarks belong on the OpenMHC root itself, which every verb opens directly: the days of a store are "
     "sorted, so masks and forecast points are drawn anew"
+)
+_ABSENT_NOTE = (
+    "a minute without a record counts as 0 on a day on which that device recorded something, so measured minutes and "
+    "days with data hold such zeros (absent=missing keeps them missing)"
 )
 
 
@@ -63,13 +70,17 @@ def import_days(
 
     Args:
         source: a key of `FORMATS`.
+        path: what the reader reads, a file or a folder.
+        out: folder of the new store.
         overwrite: replace an existing store.
-        engine, jobs: see `wearjax.engine.Engine`; for OpenMHC roots only.
+        engine: where parts are read, see `wearjax.engine.Engine`; for OpenMHC roots only.
+        jobs: processes or workers of the engine.
         progress: called with (done, total) in the reader's own unit.
-        options: handed to the reader.
+        **options: handed to the reader.
 
     Raises:
-        ConfigError: unknown source. SourceError: unusable input. StoreError: `out` exists. None leaves a store.
+        ConfigError: unknown source, or an impossible participant id. SourceError: unusable input, or no day in it.
+            StoreError: `out` exists. None leaves a store.
     """
     if source not in FORMATS:
         raise ConfigError(f"unknown source {source!r}; known: {', '.join(FORMATS)}")
@@ -81,7 +92,10 @@ def import_days(
     for name in options:
         if name not in accepted:
             raise ConfigError(f"the {source} importer has no option {name!r}")
-    provenance = {"source": source, "name": path.name, "options": {k: str(v) for k, v in options.items()}}
+    if "participant" in options:
+        _check_id(options["participant"])
+    # Not the name of the file: it may be a person's.
+    provenance = {"source": source, "options": {k: str(v) for k, v in options.items()}}
     if source == "openmhc":
         with engines.opened(engine, jobs) as where:
             return _import_root(
@@ -99,7 +113,10 @@ def import_days(
         )
     tally = Tally()
     days = reading.each(path, reader.read_days(path, tally=tally, progress=progress, **options))
-    return Imported(write_days(days, out, provenance=provenance, tally=tally, overwrite=overwrite), tally)
+    if options.get("absent") != "missing":
+        tally.note(_ABSENT_NOTE)
+    store = write_days(days, out, provenance=provenance, tally=tally, overwrite=overwrite, origin=path)
+    return Imported(store, tally)
 
 
 def _import_root(
@@ -119,18 +136,19 @@ def _import_root(
     split, people, lookup = splits.read_splits(path), labels.read_demographics(path), _lookup(path)
     facts = [provenance, str(path.resolve()), source.files()]
     slices = source.slices(DAYS_PER_SHARD)
-    made = parts.read(source, slices, out, facts=facts, engine=engine, progress=progress)
-    tally = made.tally()
-    tally.note(_ROOT_NOTE)
-    if note := openmhc.unlike_published(source.marker.version, source.marker.n_users):
-        tally.note(note)
-    with DayStoreWriter(out, provenance=provenance, overwrite=overwrite) as writer:
-        made.into(writer)
-        _attach(writer, split, people)
-        if lookup is not None:
-            writer.then(lambda store: _copy(lookup, store.path / task_labels.STORE_FILES[_LOOKUP]))
-        provenance["import"] = tally.as_dict()
-    made.remove()
+    with parts.alone(out):
+        made = parts.read(source, slices, out, facts=facts, engine=engine, progress=progress)
+        tally = made.tally()
+        tally.note(_ROOT_NOTE)
+        if note := openmhc.unlike_published(source.marker.version, source.marker.n_users):
+            tally.note(note)
+        with DayStoreWriter(out, provenance=provenance, overwrite=overwrite) as writer:
+            made.into(writer)
+            _attach(writer, split, people)
+            if lookup is not None:
+                writer.then(lambda store: _copy(lookup, store.path / task_labels.STORE_FILES[_LOOKUP]))
+            provenance["import"] = tally.as_dict()
+        made.remove()
     return Imported(DayStore(out), tally)
 
 
@@ -159,33 +177,63 @@ def write_days(
     demographics: dict[str, dict] | None = None,
     then: Callable[[DayStore], object] | None = None,
     seed: int = 42,
+    origin: Path | None = None,
 ) -> DayStore:
     """Writes days as a store with splits by participant (made here unless given), demographics, and the tally.
 
     Args:
         then: called with the written days before the store takes its name, to lay files of its own beside them.
+        origin: file or folder that the days were read from, for messages.
     """
     with DayStoreWriter(out, provenance=provenance, overwrite=overwrite) as writer:
         participants = set()
         for day in days:
-            participants.add(day.participant)
+            if day.participant not in participants:
+                _check_id(day.participant)
+                participants.add(day.participant)
+            tally.implausible.update(_implausible(day))
             writer.add(day)
         if not participants:
-            reasons = ", ".join(f"{n} {m} {r}" for (m, r), n in tally.skipped.most_common(3))
-            raise StoreError(
-                f"{out}: the import found no day to keep" + (f" (skipped: {reasons})" if reasons else "")
+            reasons = ", ".join(f"{n:,} {m} ({r})" for (m, r), n in tally.skipped.most_common(3))
+            if origin is None:
+                raise StoreError(f"{out}: no day to write" + (f"; left out: {reasons}" if reasons else ""))
+            found = (
+                f"of what it holds, none could be used; left out: {reasons}" if reasons else "no record in it"
             )
+            raise SourceError(f"{origin}: no day of recordings found: {found}")
         if split is None and len(participants) >= splits.MIN_PARTICIPANTS:
             split = splits.make_splits(sorted(participants), seed=seed)
         if split is None:
             tally.note(
-                f"{len(participants)} participant(s): too few to split into train, validation and test"
+                f"{len(participants)} {plural.noun(len(participants), 'participant')}: "
+                "too few to split into train, validation and test"
             )
+        _note_implausible(tally)
         _attach(writer, split, demographics)
         if then is not None:
             writer.then(then)
         provenance["import"] = tally.as_dict()
     return DayStore(out)
+
+
+def _check_id(participant: str) -> None:
+    """Raises ConfigError for an id that could not name a file: ids do, in what is made of a store."""
+    if participant in ("", ".", "..") or not participant.isprintable() or set(participant) & set("/\\"):
+        raise ConfigError(
+            f"participant {participant!r}: expected printable characters without slashes or backslashes"
+        )
+
+
+def _implausible(day: Day) -> dict[str, int]:
+    """Minutes outside the plausible range, by channel."""
+    counts = clean.implausible(day.values).sum(axis=1)
+    return {NAMES[c]: int(counts[c]) for c in np.flatnonzero(counts)}
+
+
+def _note_implausible(tally: Tally) -> None:
+    for row in tally.implausible_rows():
+        minutes = f"{row['minutes']} {'minute' if row['minutes'] == '1' else 'minutes'}"
+        tally.note(f"{row['channel']}: {minutes} outside {row['plausible']} {row['unit']}, kept as recorded")
 
 
 def _attach(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from wearjax import __version__, json_text
+from wearjax import __version__, json_text, writing
 from wearjax.day import Day
 from wearjax.days.store import DayStoreWriter
 from wearjax.engine import Engine
@@ -61,7 +61,7 @@ def read(
     Raises:
         SourceError, StoreError: of the source; these leave no parts. ConfigError: of the engine.
     """
-    folder = out.with_name(f".{out.name}.parts")
+    folder = _beside(out)
     key = hashlib.sha256(
         json.dumps([__version__, facts, slices], sort_keys=True, default=str).encode()
     ).hexdigest()
@@ -82,6 +82,18 @@ def read(
         parts.remove()
         raise
     return parts
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Holds the folder of the parts of `out`. Raises StoreError where another process reads into it."""
+    folder = _beside(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from None
+    with writing.alone(folder, out):
+        yield
 
 
 class Parts:
@@ -114,13 +126,23 @@ class Parts:
 
 def _prepare(folder: Path, key: str) -> None:
     file = folder / KEY
-    if folder.exists() and not (file.exists() and file.read_text() == key):
-        shutil.rmtree(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not (file.exists() and file.read_text() == key):
+            _empty(folder)
         file.write_text(key)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from None
+
+
+def _empty(folder: Path) -> None:
+    """Removes what is inside; the folder itself stays, for whoever holds it."""
+    for entry in folder.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f".{out.name}.parts")
 
 
 def _place(folder: Path, number: int) -> Path:

@@ -11,14 +11,14 @@ import abc
 import contextlib
 import datetime as dt
 import functools
-import hashlib
 import json
+import operator
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +26,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float32, Int
 
-from wearjax import channels, errors, json_text, npz, writing
+from wearjax import channels, checksum, npz, plural, writing
 from wearjax.day import SHAPE, Day
-from wearjax.days import clean
+from wearjax.days import clean, store_index
 from wearjax.errors import StoreError
 
-FORMAT = 1
 DAYS_PER_SHARD = 512
 
 
@@ -77,7 +76,42 @@ class Days(abc.ABC):
     def __len__(self) -> int:
         return len(self.participants)
 
-    def __getitem__(self, index: int) -> Day:
+    def __repr__(self) -> str:
+        n, name = len(self), type(self).__name__
+        if not n:
+            return f"{name}({str(self.path)!r}: no day)"
+        people = len(set(self.participants))
+        return (
+            f"{name}({str(self.path)!r}: {n:,} {plural.noun(n, 'day')} of {people:,} "
+            f"{plural.noun(people, 'participant')}, {min(self.dates)} to {max(self.dates)})"
+        )
+
+    @overload
+    def __getitem__(self, index: int | np.integer, /) -> Day: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | np.ndarray, /) -> list[Day]: ...
+
+    def __getitem__(self, index: Any, /) -> Day | list[Day]:
+        """A day; of a slice, of several indices or of a mask the list of them, each read now."""
+        if isinstance(index, slice):
+            return [self._day(i) for i in range(*index.indices(len(self)))]
+        if isinstance(index, list | tuple | np.ndarray) and np.ndim(index) == 1:
+            chosen = np.asarray(index)
+            if chosen.dtype == bool:
+                if len(chosen) != len(self):
+                    raise IndexError(f"a mask of {len(chosen)} for a store with {len(self)} days")
+                chosen = np.flatnonzero(chosen)
+            return [self._day(i) for i in chosen]
+        return self._day(index)
+
+    def _day(self, number: Any) -> Day:
+        try:
+            index = operator.index(number)
+        except TypeError:
+            raise TypeError(
+                f"{number!r} is no day of a store: expected a whole number, a slice, a list of numbers or a mask"
+            ) from None
         if not -len(self) <= index < len(self):
             raise IndexError(f"day {index} of a store with {len(self)} days")
         index = index % len(self)
@@ -96,14 +130,14 @@ class DayStore(Days):
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
-        self.meta = _read_meta(self.path)
-        table = _read_index(self.path, self.meta)
-        self.participants = _texts(table["participant"])
-        self.dates = _texts(table["date"])
+        self.meta = store_index.read_meta(self.path)
+        table = store_index.read(self.path, self.meta)
+        self.participants = store_index.texts(table["participant"])
+        self.dates = store_index.texts(table["date"])
         self.nonwear_minutes = table["nonwear_minutes"].to_numpy()
         flat = table["variance"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
         self.variance = flat.reshape(-1, channels.N_CHANNELS).astype(np.float32)
-        self._sources = _texts(table["source"])
+        self._sources = store_index.texts(table["source"])
         self._shard = table["shard"].to_numpy()
         self._row = table["row"].to_numpy()
         rows = np.bincount(self._shard, minlength=self.meta["shards"])
@@ -137,7 +171,7 @@ class DayStore(Days):
         digests, found = self.meta.get("sha256", []), []
         for number, digest in enumerate(digests):
             file = self.path / "shards" / f"{number:05d}.npy"
-            if digest is not None and _digest(file) != digest:
+            if digest is not None and checksum.sha256(file) != digest:
                 found.append(file)
             if progress:
                 progress(number + 1, len(digests))
@@ -179,7 +213,7 @@ class DayStoreWriter:
         self._shards = 0
         self._digests: list[str | None] = []  # of the shards that are written
         self._finish: list[Callable[[DayStore], object]] = []
-        self._whole = writing.folder(self.path)
+        self._whole = writing.folder(self.path, replace=overwrite)
 
     def __enter__(self) -> DayStoreWriter:
         self._temporary = self._whole.__enter__()
@@ -199,11 +233,17 @@ class DayStoreWriter:
     def add(self, day: Day) -> None:
         """Cleans and appends a day, with the variance that it brings or else that of its cleaned values.
 
-        Raises StoreError when the participant already has that date.
+        Raises StoreError when the participant already has that date, or a value is infinite.
         """
         key = (day.participant, day.date)
         if key in self._seen:
             raise StoreError(f"{self.path}: participant {day.participant} has two days dated {day.date}")
+        if (endless := np.isinf(day.values).any(axis=1)).any():
+            name = channels.NAMES[int(np.argmax(endless))]
+            raise StoreError(
+                f"{self.path}: participant {day.participant}, {day.date}: {name} holds an infinite value; "
+                "what was not measured is NaN"
+            )
         self._seen.add(key)
         values = day.values if self._cleaned else clean.zero_to_nan(day.values)
         variance = (
@@ -236,8 +276,8 @@ class DayStoreWriter:
         file = self._shard_file(self._shards)
         with writing.told(self.path / "shards" / file.name):
             np.save(file, np.stack(self._pending))
-            self._digests.append(_digest(file))
-        self._tables.append(_index_table(self._rows))
+            self._digests.append(checksum.sha256(file))
+        self._tables.append(store_index.table_of(self._rows))
         self._rows, self._pending = [], []
         self._shards += 1
 
@@ -252,8 +292,8 @@ class DayStoreWriter:
         if self._pending:
             self._flush()
         part = Path(part)
-        meta = _read_meta(part)
-        table = _read_index(part, meta)
+        meta = store_index.read_meta(part)
+        table = store_index.read(part, meta)
         with writing.told(self.path):
             for number in range(meta["shards"]):
                 _link(part / "shards" / f"{number:05d}.npy", self._shard_file(self._shards + number))
@@ -270,11 +310,11 @@ class DayStoreWriter:
             raise StoreError(f"{self.path}: no day to write")
         table = pa.concat_tables(self._tables).sort_by([("participant", "ascending"), ("date", "ascending")])
         table = table.combine_chunks()
-        _refuse_twice(table, self.path)
+        store_index.refuse_twice(table, self.path)
         with writing.told(self.path / "index.parquet"):
             pq.write_table(table, self._temporary / "index.parquet", compression="zstd")
         meta = {
-            "format": FORMAT,
+            "format": store_index.FORMAT,
             "channels": channels.digest(),
             "days": table.num_rows,
             "retained_days": pc.sum(table["retained"]).as_py(),
@@ -291,47 +331,16 @@ class DayStoreWriter:
 
 def refuse(path: Path, *, overwrite: bool) -> None:
     """Raises StoreError where a store may not be written."""
-    if path.exists() and not overwrite:
-        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
-    if overwrite and path.exists() and not (path / "store.json").exists():
-        raise StoreError(f"{path} exists and is not a day store; refusing to replace it")
-
-
-def _index_table(rows: list[tuple]) -> pa.Table:
-    participant, date, nonwear, variance, source, shard, row = zip(*rows, strict=True)
-    flat = pa.array(np.concatenate(variance))
-    return pa.table(
-        {
-            "participant": pa.array(participant, pa.string()),
-            "date": pa.array(date, pa.date32()),
-            "nonwear_minutes": pa.array(nonwear, pa.float32()),
-            "variance": pa.FixedSizeListArray.from_arrays(flat, channels.N_CHANNELS),
-            "retained": pa.array(clean.retained(np.asarray(nonwear), np.stack(variance))),
-            "source": pa.array(source, pa.string()),
-            "shard": pa.array(shard, pa.int32()),
-            "row": pa.array(row, pa.int32()),
-        }
-    )
-
-
-def _texts(column: pa.ChunkedArray) -> np.ndarray:
-    """Words, and dates in ISO form, as an object array; equal ones are one object."""
-    coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
-    return np.asarray(coded.dictionary.to_pylist(), dtype=object)[coded.indices.to_numpy()]
-
-
-def _refuse_twice(table: pa.Table, path: Path) -> None:
-    people, dates = table["participant"], table["date"]
-    if table.num_rows < 2:
+    path = Path(path)
+    for parent in path.resolve().parents:
+        if (parent / "store.json").exists():
+            raise StoreError(f"{path} lies inside the day store {parent}; name a place outside it")
+    if not path.exists():
         return
-    twice = pc.and_(pc.equal(people[1:], people[:-1]), pc.equal(dates[1:], dates[:-1]))
-    if (row := pc.index(twice, True).as_py()) >= 0:
-        raise StoreError(f"{path}: participant {people[row].as_py()} has two days dated {dates[row].as_py()}")
-
-
-def _digest(file: Path) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    if not (path / "store.json").exists():
+        raise StoreError(f"{path} exists and is not a day store; refusing to replace it")
+    if not overwrite:
+        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
 
 
 def _link(file: Path, target: Path) -> None:
@@ -341,60 +350,3 @@ def _link(file: Path, target: Path) -> None:
         raise StoreError(f"{file}: shard is missing") from None
     except OSError:  # another file system, or one without links
         shutil.copyfile(file, target)
-
-
-def _read_meta(path: Path) -> dict[str, Any]:
-    file = path / "store.json"
-    try:
-        meta = json_text.loads(file.read_text())
-        version, digest = meta["format"], meta["channels"]
-        facts = meta.get("provenance", {})
-        if not isinstance(facts, dict) or not isinstance(facts.get("import", {}), dict):
-            raise TypeError("provenance")
-        if any(type(meta[name]) is not int or meta[name] < 0 for name in ("days", "shards")):
-            raise TypeError("days and shards must be counts")
-        if not isinstance(meta.get("sha256", []), list) or len(meta.get("sha256", [])) not in (
-            0,
-            meta["shards"],
-        ):
-            raise TypeError("sha256 must have a digest a shard")
-    except FileNotFoundError:
-        raise StoreError(f"{path}: not a day store (no store.json)") from None
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise StoreError(f"{file}: not readable as a store description ({error})") from None
-    if version != FORMAT:
-        raise StoreError(f"{file}: store format {version}, this version reads {FORMAT}")
-    if digest != channels.digest():
-        raise StoreError(f"{file}: written with another channel table; import the recordings again")
-    return meta
-
-
-def _check_index(file: Path, table: pa.Table, meta: dict[str, Any]) -> None:
-    """Raises StoreError where the columns are not those of an index, or point outside the shards."""
-    wanted = _index_table(
-        [("", dt.date(2000, 1, 1), np.float32(0), np.zeros(channels.N_CHANNELS, np.float32), "", 0, 0)]
-    ).schema
-    for field in wanted:
-        place = table.schema.get_field_index(field.name)
-        if place < 0 or table.schema.field(place).type != field.type or table.column(place).null_count:
-            raise StoreError(f"{file}: expected a column {field.name} of {field.type}, filled in every row")
-    shard, row = table["shard"].to_numpy(), table["row"].to_numpy()
-    if table.num_rows and (shard.min() < 0 or row.min() < 0 or shard.max() >= meta["shards"]):
-        raise StoreError(f"{file}: days in shards that are not among the {meta['shards']} of the store")
-    rows = np.bincount(shard, minlength=meta["shards"])
-    if table.num_rows and np.any(row >= rows[shard]):
-        raise StoreError(f"{file}: days in rows that their shard does not have")
-
-
-def _read_index(path: Path, meta: dict[str, Any]) -> pa.Table:
-    file = path / "index.parquet"
-    try:
-        table = pq.read_table(file)
-    except FileNotFoundError:
-        raise StoreError(f"{file}: index is missing") from None
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{file}: not a readable index ({errors.one_line(error)})") from None
-    _check_index(file, table, meta)
-    if table.num_rows != meta["days"]:
-        raise StoreError(f"{file}: {table.num_rows} rows, store.json says {meta['days']} days")
-    return table

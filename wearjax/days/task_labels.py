@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float64, Int64
 
+from wearjax import checksum
 from wearjax.errors import ConfigError, SourceError, StoreError, WearjaxError
 from wearjax.sources import openmhc
 
@@ -110,8 +110,7 @@ class TaskLabels:
     @functools.cached_property
     def digest(self) -> str:
         """Changes with any byte of the file."""
-        with open(self.path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:24]
+        return checksum.sha256(self.path)[:24]
 
     @property
     def users(self) -> tuple[str, ...]:

@@ -15,12 +15,20 @@ import numpy as np
 from jaxtyping import Bool, Float32
 from markupsafe import Markup
 
-from wearjax import plural, writing
+from wearjax import plural
 from wearjax.channels import CHANNELS, N_CHANNELS
-from wearjax.errors import WearjaxError
 from wearjax.predict import hidden_errors
 from wearjax.predict.hidden_errors import HiddenErrors
-from wearjax.report import calendar_figure, day_figure, gallery, person_figures, run_folder, tables, words
+from wearjax.report import (
+    calendar_figure,
+    day_figure,
+    gallery,
+    import_table,
+    page_file,
+    person_figures,
+    run_folder,
+    words,
+)
 from wearjax.report.run_folder import Gallery, RunFolder
 from wearjax.segments import gaps, person_days
 from wearjax.segments.person_days import PersonDays
@@ -66,26 +74,26 @@ def is_run(folder: str | os.PathLike) -> bool:
     return (Path(folder) / DAYS_FILE).is_file()
 
 
-def write(folder: str | os.PathLike, out: str | os.PathLike | None = None) -> Path:
+def write(
+    folder: str | os.PathLike, out: str | os.PathLike | None = None, *, overwrite: bool = False
+) -> Path:
     """Writes the page of a run folder of `wearjax impute`; the same folder gives the same bytes.
 
     Args:
         out: the HTML file; default `your_days.html` in the folder.
+        overwrite: replace `out` whatever it is, not an earlier page only.
 
     Raises:
         WearjaxError: a folder without the table of days, a file that cannot be read, or a page that cannot be written.
     """
     folder = Path(folder)
-    target = folder / NAME if out is None else Path(out)
+    target = folder / NAME if out is None else page_file.place(folder, out, overwrite=overwrite)
     html = render(
         run_folder.read(folder),
         person_days.load(folder / DAYS_FILE),
         hidden_errors.load(folder / ERRORS_FILE) if (folder / ERRORS_FILE).is_file() else None,
     )
-    with writing.file(target, error=WearjaxError) as partial:
-        # A lone surrogate in a file name or id must not stop the page.
-        partial.write_text(html, encoding="utf-8", errors="replace")
-    return target
+    return page_file.write(html, target)
 
 
 def render(run: RunFolder, days: PersonDays, errors: HiddenErrors | None) -> str:
@@ -110,7 +118,7 @@ def render(run: RunFolder, days: PersonDays, errors: HiddenErrors | None) -> str
         colour=_COLOUR,
         shade=words.SHADE_COLOUR,
         method=words.plain(run.results.get("method", "the model"), 60),
-        imported=tables.import_counts(run),
+        imported=import_table.import_counts(run),
     )
 
 

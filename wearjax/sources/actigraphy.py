@@ -93,6 +93,7 @@ def read_days(
     tally.note(
         f"activity counts are not {channel}: they stand in for it as a proxy, {per_unit:g} counts a unit"
     )
+    tally.note("days and minutes are those of the monitor's own clock, which names no zone")
     total, done = sum(f.stat().st_size for f in files), 0
     # Files are not in the order of participants (those of NHANES name their own), so sort at the end.
     of: dict[str, tuple[Recording, Path]] = {}
@@ -126,10 +127,11 @@ def _days(recording: Recording, channel: int, per_unit: float, fill: bool, tally
             continue
         values = np.full(SHAPE, np.nan, np.float32)
         values[channel] = counts[span] / per_unit
+        date = _EPOCH + dt.timedelta(days=int(first) + d)
+        tally.record(date, values)
         if fill:
             values[channel] = np.nan_to_num(values[channel], nan=0.0)
         tally.used[tuple(INDEX)[channel]] += int(recorded[span].sum())
-        date = _EPOCH + dt.timedelta(days=int(first) + d)
         yield Day(values, recording.participant, date, float(off[span].sum()), "actigraphy")
 
 

@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from jaxtyping import Float32
 
-from wearjax.channels import DEVICE_GROUPS, HOURS_PER_DAY, NAMES
+from wearjax import plural
+from wearjax.channels import DEVICE_GROUPS, HOURS_PER_DAY
 from wearjax.day import Day
 from wearjax.sources import apple_health_container as container
 from wearjax.sources import apple_health_xml as xml
@@ -84,10 +85,11 @@ def read_days(
             placer = SamplePlacer(grids.main, others=grids.others, clock=clock, tally=tally, name=export.name)
             reader = RecordReader(placer, tally=tally, name=export.name, include_manual=include_manual)
             _read(export, reader, tally, keep_partial=keep_partial, plain=plain, progress=progress)
+            tally.note(clock.said)
             _note(placer, tally)
         for date in grids.dates():
             raw = grids.take(date)
-            tally.record(date, [NAMES[c] for c in np.flatnonzero(~np.isnan(raw).all(axis=1))])
+            tally.record(date, raw)
             values = minute_grid.zero_when_recording(raw) if absent == "zero-when-recording" else raw
             gap = clock.skipped(date)
             values[:, gap] = raw[:, gap]
@@ -147,8 +149,13 @@ def _read(
     except DamagedError as error:
         records = reader.records
         if not keep_partial:
-            raise DamagedError(f"{error}; {records:,} records came before, none was kept") from None
-        tally.partial = f"{error}; the {records:,} records before it were kept"
+            kept = f"none was kept{'; keep_partial=True keeps them' if records else ''}"
+            raise DamagedError(
+                f"{error}; {records:,} {plural.noun(records, 'record')} came before, {kept}"
+            ) from None
+        # The store keeps this: the file's name stays out, it may be a person's.
+        where = str(error).removeprefix(f"{export.name}: ")
+        tally.partial = f"{where}; the {records:,} records before it were kept"
     else:
         if cleaned.dropped:
             tally.note(f"{cleaned.dropped:,} bytes that XML forbids were dropped")

@@ -95,9 +95,11 @@ def _document_in(folder: Path, tally: Tally) -> Path:
                     if _ROOT.search(stream.read(_SNIFFED_BYTES)):
                         found.append(file)
     if not found:
-        raise SourceError(
-            f"{folder}: no HealthData document in the folder (give export.zip or the unpacked export)"
+        zips = sorted(file for file in folder.glob("*.zip") if file.is_file())
+        give = (
+            f"it holds {zips[0].name}: give {zips[0]}" if zips else "give export.zip or the unpacked export"
         )
+        raise SourceError(f"{folder}: no HealthData document in the folder ({give})")
     return _largest(found, lambda file: file.stat().st_size, tally)
 
 

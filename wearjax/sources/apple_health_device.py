@@ -89,7 +89,7 @@ class WriterTable:
     def __init__(self):
         self.writers: list[Writer] = []
         self._number: dict[Writer, int] = {}
-        self._devices: dict[tuple[str, ...], int] = {}
+        self._devices: dict[tuple[str, str, str], int] = {}
         self._sources: dict[str, int] = {}
         self._cached: dict[tuple[bytes, bytes], int] = {}
 
@@ -130,8 +130,11 @@ class WriterTable:
         return np.array(found, np.int64)
 
     def count(self, kind: str) -> int:
-        """Devices of the kind met so far."""
-        return sum(identity[0] == kind for identity in self._devices)
+        """Devices of the kind met so far; records that name none are of the known device of the same source."""
+        known = {source for of, hardware, source in self._devices if of == kind and hardware}
+        return sum(
+            of == kind and bool(hardware or source not in known) for of, hardware, source in self._devices
+        )
 
 
 def _numbered(table: dict, key: object, most: int) -> int:

@@ -69,6 +69,8 @@ class Archive:
         """
         if not wanted:
             nested = [m for m in self.members if m.name.lower().endswith(_NESTED)]
+            if nested and isinstance(where := nested[0]._where, Path):
+                raise SourceError(f"{self.path}: nothing readable in the folder but an archive; give {where}")
             if nested:
                 raise SourceError(
                     f"{self.path}: holds another archive ({shown(nested[0].base)}) and nothing readable beside it; "

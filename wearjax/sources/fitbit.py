@@ -60,6 +60,7 @@ def read_days(
     minute_grid.check_absent(absent)
     fill = absent == "zero-when-recording"
     export = fitabase.read(fitabase.find(Path(path), tally), tally, progress=progress)
+    tally.note("days and minutes are those of the times as written, which name no zone")
     _say_what_is_used(export, tally, active_energy)
     for participant in sorted(export.codes):
         grids, first_day = _grids(export, export.codes[participant])
@@ -73,10 +74,13 @@ def read_days(
             today = {measure: grid[span] for measure, grid in grids.items()}
             if all(np.isnan(minutes).all() for minutes in today.values()):
                 continue
-            values = _day_values(today, energy=None if energy is None else energy[span], fill=fill,
+            values = _day_values(today, energy=None if energy is None else energy[span],
                                  asleep=(1, 2) if restless_is_sleep else (1,))  # fmt: skip
-            _count_used(values, today, tally)
             date = _EPOCH + dt.timedelta(days=first_day + d)
+            tally.record(date, values)
+            _count_used(values, today, tally)
+            if fill:
+                _fill(values, today, energy=energy is not None)
             yield Day(values, participant, date, float(worn_not[span].sum()), "fitbit")
 
 
@@ -178,7 +182,7 @@ def above_rest(kilocalories: Float32[np.ndarray, "minute"], rest: float) -> Floa
     return np.maximum(kilocalories - np.float32(rest), 0) * np.float32(_CALORIES_PER_KILOCALORIE)
 
 
-def _day_values(today: dict[str, np.ndarray], *, energy, fill: bool, asleep: tuple[int, ...]) -> np.ndarray:
+def _day_values(today: dict[str, np.ndarray], *, energy, asleep: tuple[int, ...]) -> np.ndarray:
     values = np.full(SHAPE, np.nan, np.float32)
     if "steps" in today:
         values[_STEPS] = today["steps"]
@@ -191,13 +195,16 @@ def _day_values(today: dict[str, np.ndarray], *, energy, fill: bool, asleep: tup
         logged = ~np.isnan(sleep)
         values[_INBED, logged] = 1
         values[_ASLEEP, logged] = np.isin(sleep[logged], asleep)
-    if fill:
-        if any(not np.isnan(today[m]).all() for m in ("steps", "heart rate", "calories") if m in today):
-            counted = [_STEPS] * ("steps" in today) + [ENERGY] * (energy is not None)
-            values[counted] = np.nan_to_num(values[counted], nan=0.0)
-        if sleep is not None and logged.any():
-            values[[_ASLEEP, _INBED]] = np.nan_to_num(values[[_ASLEEP, _INBED]], nan=0.0)
     return values
+
+
+def _fill(values: np.ndarray, today: dict[str, np.ndarray], *, energy: bool) -> None:
+    """Zeros where the tracker, or its sleep log, recorded on the day and wrote nothing."""
+    if any(not np.isnan(today[m]).all() for m in ("steps", "heart rate", "calories") if m in today):
+        counted = [_STEPS] * ("steps" in today) + [ENERGY] * energy
+        values[counted] = np.nan_to_num(values[counted], nan=0.0)
+    if not np.isnan(values[_INBED]).all():
+        values[[_ASLEEP, _INBED]] = np.nan_to_num(values[[_ASLEEP, _INBED]], nan=0.0)
 
 
 def _count_used(values: np.ndarray, today: dict[str, np.ndarray], tally: Tally) -> None:

@@ -97,6 +97,7 @@ def read_days(
     def days() -> Iterator[Day]:
         with archives.open_archive(path) as archive:
             reader.read(archive, keep_partial=keep_partial, progress=progress)
+        tally.note(reader.clock.said)
         reader.set_clock(str(path), intraday)
         yield from reader.days(participant, fill=absent == "zero-when-recording")
 
@@ -108,7 +109,7 @@ class _Reader:
         self, clock: ZoneClock, tally: Tally, *, active_energy: bool, restless_is_sleep: bool,
         include_third_party: bool, include_manual: bool,
     ):  # fmt: skip
-        self._clock, self._tally = clock, tally
+        self.clock, self._tally = clock, tally
         self._active_energy = active_energy
         self._include_third_party = include_third_party
         self._grid = minute_grid.MinuteGrid()
@@ -132,9 +133,13 @@ class _Reader:
                     self._read_file(archive, form, measure, member)
                 except archives.DamagedError as error:
                     if not keep_partial:
-                        raise
+                        said = f"{error}; keep_partial=True leaves such files out"
+                        raise archives.DamagedError(said) from None
                     self._tally.skip("file", "damaged")
-                    self._tally.partial = self._tally.partial or f"{error}; such files were left out"
+                    # The store keeps this: folders above the file stay out, they may bear a person's name.
+                    where = str(error).removeprefix(f"{archive.path} ({archives.shown(member.name)}): ")
+                    where = f"{member.base}: {where}; such files were left out"
+                    self._tally.partial = self._tally.partial or where
                 done += member.size
                 if progress:
                     progress(done, total)
@@ -160,7 +165,7 @@ class _Reader:
         at = rows.at
         if form == "csv":
             at = at.copy()
-            at[~rows.named] = self._clock.instants(at[~rows.named])  # a naive time is the wall clock's
+            at[~rows.named] = self.clock.instants(at[~rows.named])  # a naive time is the wall clock's
         value = rows.value * (_METRES[form] if measure == "distance" else 1.0)
         if form == "json":
             self._keep(self._json, measure, name, at, value)
@@ -201,10 +206,10 @@ class _Reader:
         """Decides what the JSON's times are, with the evidence of steps and sleep."""
         if any(self._json.values()):
             steps = self._json.get("steps")
-            fit = fit_clock(steps, self._logs.asleep, self._clock) if steps else None
+            fit = fit_clock(steps, self._logs.asleep, self.clock) if steps else None
             if intraday is None:
-                said = fit.evidence() if fit else "steps and sleep are too few here to tell"
-                raise ConfigError(f"{name}: intraday is needed, utc or local, for times of its JSON ({said})")
+                said = fit.advice() if fit else "steps and sleep are too few here to tell which"
+                raise ConfigError(f"{name}: intraday is needed, utc or local, for times of its JSON; {said}")
             if fit is None:
                 self._tally.note(f"intraday times taken as {intraday}: too few steps and nights to check it")
             else:
@@ -212,9 +217,9 @@ class _Reader:
                     fit.doubt(intraday) or f"intraday times taken as {intraday}: {fit.evidence()}"
                 )
             if intraday == "utc":
-                self._json = {measure: minutes.on(self._clock) for measure, minutes in self._json.items()}
-        self._csv = {measure: minutes.on(self._clock) for measure, minutes in self._csv.items()}
-        self._foreign = {measure: minutes.on(self._clock) for measure, minutes in self._foreign.items()}
+                self._json = {measure: minutes.on(self.clock) for measure, minutes in self._json.items()}
+        self._csv = {measure: minutes.on(self.clock) for measure, minutes in self._csv.items()}
+        self._foreign = {measure: minutes.on(self.clock) for measure, minutes in self._foreign.items()}
 
     def days(self, participant: str, *, fill: bool) -> Iterator[Day]:
         """Days in order; the minutes of each are given up as it leaves."""
@@ -233,8 +238,9 @@ class _Reader:
                 if minutes is not None:
                     values[_CHANNELS[measure]] = _in_stored_unit(measure, minutes, lowest)
             worn_not = still[day] | ~self._recorded(values, day)
+            self._tally.record(date, values)
             if fill:
-                self._fill(values, measures, sleeps, self._clock.skipped(date))
+                self._fill(values, measures, sleeps, self.clock.skipped(date))
             yield Day(values, participant, date, float(worn_not.sum()), SOURCE)
 
     def _minutes(self, measure: str, day: int) -> Float32[np.ndarray, "minute=1440"] | None:

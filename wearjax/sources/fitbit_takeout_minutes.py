@@ -90,6 +90,17 @@ class ClockFit:
     def evidence(self) -> str:
         return f"taken as utc, {self.utc:.1%} of the steps fall into sleep; taken as local, {self.local:.1%}"
 
+    def advice(self) -> str:
+        """Which of the two fits the person's sleep, and the evidence."""
+        (less, better), (more, _) = sorted(((self.utc, "utc"), (self.local, "local")))
+        if less >= _DOUBTFUL:
+            fits = "neither fits the sleep that was recorded (is the zone right?)"
+        elif more > _BETTER * less:
+            fits = f"intraday={better} fits the sleep that was recorded"
+        else:
+            fits = "both fit the sleep that was recorded"
+        return f"{fits}: {self.evidence()}"
+
     def doubt(self, chosen: str) -> str | None:
         """A warning where another clock fits much better than the chosen one."""
         share = self.utc if chosen == "utc" else self.local

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Float32
 
-from wearjax.channels import CATEGORIES, HOURS_PER_DAY, NAMES, SLEEP
+from wearjax.channels import CATEGORIES, DEVICE_GROUPS, HOURS_PER_DAY, NAMES, SLEEP
 from wearjax.day import SHAPE, Day
 from wearjax.errors import ConfigError, SourceError
 from wearjax.sources import health_connect_database as databases
@@ -77,10 +77,14 @@ def read_days(
                 database, clock=clock, tally=tally, apps=order, include_manual=include_manual
             )
             reader.read(progress=progress)
+        tally.note(clock.said)
+        if any(tally.used[NAMES[c]] for c in DEVICE_GROUPS["iphone"]):
+            tally.note("the iphone channels hold what the phone recorded, of whatever make")
         grids = [reader.grids[app] for app in order if app in reader.grids]
         dates = sorted({date for grid in grids for date in grid.dates()})
         for date in dates:
             raw = _one_day([grid.take(date) for grid in grids], tally)
+            tally.record(date, raw)
             values = _filled(raw, tally) if absent == "zero-when-recording" else raw.copy()
             gap = clock.skipped(date)
             values[:, gap] = raw[:, gap]

@@ -49,7 +49,11 @@ class Pieces(NamedTuple):
 
 
 class ZoneClock:
-    """The wall clock of one IANA zone for every record, whatever offset is written beside it."""
+    """The wall clock of one IANA zone for every record, whatever offset is written beside it.
+
+    Attributes:
+        said: which clock this is, for a person.
+    """
 
     def __init__(self, zone: str):
         info = _zone(zone)
@@ -58,6 +62,7 @@ class ZoneClock:
                 f"zone={zone!r}: not the name of a known time zone, e.g. 'Europe/Berlin', or 'record'"
             )
         self._changes, self._offsets = _changes(info)
+        self.said = f"days and minutes are those of the wall clock of {zone}"
 
     def pieces(
         self,
@@ -102,6 +107,8 @@ class RecordClock:
     Where the two differ, the change is put at the instant a zone with that pair of offsets has it; when no
     zone does (a journey), the offset of the start holds to the end.
     """
+
+    said = "days and minutes are those of the wall clock that each record names (its offset from UTC)"
 
     def __init__(self):
         self._seen: dict[int, set[int]] = {}  # local day -> offsets written on it

@@ -202,15 +202,18 @@ def open_minute_rows(root: str | os.PathLike) -> pa.Table:
     table = open_table(directory)
     if marker.daily_rows is not None and marker.daily_rows != table.num_rows:
         raise SourceError(f"{directory}: {table.num_rows} rows, {MARKER} says {marker.daily_rows}")
-    if "channel_names" in table.column_names and table.num_rows:
-        names = sound_column(table.slice(0, 1), "channel_names", where=str(directory))[0].as_py()
-        wanted = [channel.source_name for channel in CHANNELS]
-        if names is not None and list(names) != wanted:
-            first = next(
-                (a, b) for a, b in zip([*names, "nothing"], [*wanted, "nothing"], strict=False) if a != b
-            )
-            raise SourceError(f"{directory}: channel {first[0]!r} stands where {first[1]!r} is expected")
+    check_channels(table, where=str(directory))
     return table
+
+
+def check_channels(table: pa.Table, *, where: str) -> None:
+    """Raises SourceError where a table names its channels, and they are others or in another order than here."""
+    names = wanted = [*(channel.source_name for channel in CHANNELS), "nothing"]
+    if "channel_names" in table.column_names and table.num_rows:
+        told = sound_column(table.slice(0, 1), "channel_names", where=where)[0].as_py()
+        names = wanted if told is None else [*told, "nothing"]
+    if wrong := [(a, b) for a, b in zip(names, wanted, strict=False) if a != b]:
+        raise SourceError(f"{where}: channel {wrong[0][0]!r} stands where {wrong[0][1]!r} is expected")
 
 
 class UserDays:

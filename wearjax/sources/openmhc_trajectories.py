@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float32
 
-from wearjax.channels import CHANNELS, HOURS_PER_DAY, N_CHANNELS
+from wearjax.channels import HOURS_PER_DAY, N_CHANNELS
 from wearjax.errors import SourceError
 from wearjax.sources import openmhc
 
@@ -40,10 +40,7 @@ class TrajectoryRows:
             raise SourceError(f"{where}: user {twice} has two rows")
         self._values = self._column("values")
         self._start = self._column("start_time" if "start_time" in self._table.column_names else "timestamps")
-        if "channel_names" in self._table.column_names and self.users:
-            names = openmhc.sound_column(self._table.slice(0, 1), "channel_names", where=where)[0].as_py()
-            if names is not None and list(names) != [channel.source_name for channel in CHANNELS]:
-                raise SourceError(f"{where}: other channels, or another order, than the 19 of OpenMHC")
+        openmhc.check_channels(self._table, where=where)
 
     def _column(self, name: str) -> pa.ChunkedArray:
         column = openmhc.sound_column(self._table, name, where=str(self.folder))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wearjax.channels import NAMES
+import numpy as np
+from jaxtyping import Float32
+
+from wearjax.channels import CHANNELS, NAMES
 
 
 class Span(NamedTuple):
@@ -30,6 +32,7 @@ class Tally:
         notes: facts a person should know, e.g. an assumption that was made; said once each.
         partial: why the source ended early, when what came before was kept all the same.
         spans: days with recordings, by channel name, before silence was given a meaning.
+        implausible: minutes outside the plausible range of their channel, by channel name; they are kept.
     """
 
     read: Counter[str] = field(default_factory=Counter)
@@ -38,6 +41,7 @@ class Tally:
     notes: list[str] = field(default_factory=list)
     partial: str | None = None
     spans: dict[str, Span] = field(default_factory=dict)
+    implausible: Counter[str] = field(default_factory=Counter)
 
     def skip(self, measure: str, reason: str, count: int = 1) -> None:
         if count:
@@ -47,10 +51,10 @@ class Tally:
         if text not in self.notes:
             self.notes.append(text)
 
-    def record(self, date: dt.date, channels: Iterable[str]) -> None:
-        """Notes that a day has recordings in the channels; no day twice."""
-        for channel in channels:
-            self._extend(channel, Span(date, date, 1))
+    def record(self, date: dt.date, raw: Float32[np.ndarray, "channel=19 minute=1440"]) -> None:
+        """Notes in which channels a day was recorded: before silence is given a meaning; no person's day twice."""
+        for channel in np.flatnonzero(~np.isnan(raw).all(axis=1)):
+            self._extend(NAMES[channel], Span(date, date, 1))
 
     def _extend(self, channel: str, span: Span) -> None:
         old = self.spans.get(channel, span._replace(days=0))
@@ -64,6 +68,7 @@ class Tally:
         for text in other.notes:
             self.note(text)
         self.partial = self.partial or other.partial
+        self.implausible.update(other.implausible)
         for channel, span in other.spans.items():
             self._extend(channel, span)
 
@@ -79,6 +84,7 @@ class Tally:
                 name: {"first": str(span.first), "last": str(span.last), "days": span.days}
                 for name, span in self.spans.items()
             },
+            "implausible": dict(self.implausible),
             "notes": list(self.notes) + ([self.partial] if self.partial else []),
         }
 
@@ -107,3 +113,16 @@ class Tally:
                     }
                 )
         return rows
+
+    def implausible_rows(self) -> list[dict[str, str]]:
+        """A table of the channels with minutes outside their plausible range."""
+        return [
+            {
+                "channel": c.name,
+                "minutes": f"{self.implausible[c.name]:,}",
+                "plausible": "{:,g} to {:,g}".format(*(end * c.display_scale for end in c.plausible)),
+                "unit": c.display_unit,
+            }
+            for c in CHANNELS
+            if self.implausible[c.name]
+        ]

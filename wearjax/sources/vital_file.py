@@ -142,7 +142,7 @@ def _open(file: Path) -> Any:
         import vitaldb
     except ImportError:
         raise ConfigError(
-            ".vital recordings need the package vitaldb: pip install 'wearjax[vital]'"
+            ".vital recordings need the package vitaldb; install it with: pip install 'wearjax[vital]'"
         ) from None
     if not file.is_file():
         raise SourceError(f"{file}: no such file")
