@@ -59,9 +59,9 @@ def test_the_bench_verb_shows_both(rival, monkeypatch):
     ((_, rows),) = bench.run("bootstrap", repeats=1, against=FILE)
     assert rows[0]["participants"] == 5
     assert rows[0]["pandas_bootstrap, s"].endswith("(of 2)")
-    with pytest.raises(ConfigError, match="batch sizes and dtype"):
+    with pytest.raises(ConfigError, match="--batch, --dtype: only for models"):
         bench.run("bootstrap", repeats=1, batch_sizes=(2,))
-    with pytest.raises(ConfigError, match="against belongs to"):
+    with pytest.raises(ConfigError, match="--against: only for models"):
         bench.run("masks", repeats=1, against=FILE)
     with pytest.raises(ConfigError, match=r"has no function score\(errors"):
         bench.run("bootstrap", repeats=1, against=Path(__file__))

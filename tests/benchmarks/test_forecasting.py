@@ -14,6 +14,7 @@ from made_records import Level, write_root
 import wearjax
 from wearjax import cli
 from wearjax.benchmarks.openmhc import forecasting
+from wearjax.days.open import open_days
 from wearjax.days.store import DayStoreWriter
 from wearjax.errors import ConfigError, MethodError
 from wearjax.predict import from_file
@@ -60,6 +61,29 @@ def test_the_public_name():
     assert wearjax.evaluate_forecasting is forecasting.evaluate_forecasting
 
 
+class Trained:
+    """As a loaded model offers itself: what forecasts is made for the store under evaluation."""
+
+    name = "trained"
+
+    def as_forecaster(self, days):
+        assert len(days) == len(open_days(self.store))
+        return SeasonalNaive()
+
+
+def test_a_trained_model_is_a_method(store):
+    model = Trained()
+    model.store = store
+    found = evaluate(model, store)
+    assert found.method_names == ("trained",)
+    assert found.score("trained").point == 0.0
+    assert evaluate({"mine": model}, store).method_names == ("mine",)
+    with pytest.raises(MethodError, match=r"nothing: has no predict\(history, horizon\) method"):
+        evaluate({"nothing": object()}, store)
+    with pytest.raises(MethodError, match=r"runs/a/bundle: is a path, .*load_pretrained\(path\)"):
+        evaluate("runs/a/bundle", store)
+
+
 def test_the_baseline_is_always_run_and_scores_zero(root):
     found = evaluate({}, root)
     assert found.methods == found.method_names == ("seasonal_naive",)
@@ -90,6 +114,18 @@ def test_a_method_is_compared_with_it(root):
     assert evaluate(Knows(), root, method_name="mine").method_names == ("mine",)
 
 
+def test_the_summary_marks_the_baseline_and_says_what_little_it_rests_on(root):
+    found = evaluate({"a": Level(), "hollow": Level(np.nan)}, root)
+    text = found.summary()
+    assert "seasonal_naive (baseline)" in text
+    assert f"only {len(found.participants)} participants were scored" in text
+    cells = found.metrics.substituted[found.methods.index("hollow")].sum()
+    assert (
+        f"hollow: {cells:,} forecast hours were not finite: seasonal_naive stands in (of all 100.00%)" in text
+    )
+    assert found.config["own_methods"] == ["a", "hollow"]
+
+
 def test_the_name_of_the_baseline_is_taken(root):
     with pytest.raises(ConfigError, match=r"'seasonal_naive': taken by the baseline"):
         evaluate({"seasonal_naive": Level()}, root)
@@ -102,6 +138,7 @@ def test_the_name_of_the_baseline_is_taken(root):
         ({"split": "train"}, "split 'train': expected test or validation"),
         ({"max_samples": 0}, "max_samples: expected at least 1"),
         ({"bootstrap": -1}, "bootstrap: expected at least 0"),
+        ({"seed": -1}, r"seed: must be in \[0, 2\^32\), got -1"),
         ({"start_hour": 24}, "start_hour: expected -23 to 23"),
     ],
 )
@@ -129,6 +166,18 @@ def test_points_of_a_file_replace_the_shipped_ones(root, tmp_path):
     assert found.n_samples == 2
     assert found.config["sample_index"] == str(file)
     assert evaluate(Level(), root, split="val").participants == ("v1",)
+
+
+def test_it_tells_the_windows_that_were_scored(root, tmp_path):
+    whole = evaluate(Level(), root, seed=1).scored_on
+    assert evaluate({}, root, seed=2).scored_on == whole  # the shipped points, whatever the seed
+    file = forecast_points.write(tmp_path / "mine.json", {"plain": (7,), "weeks": (26,)})
+    others = [
+        evaluate({}, root, **options).scored_on
+        for options in ({"max_samples": 2}, {"start_hour": 1}, {"sample_index": file}, {"split": "val"})
+    ]
+    assert len({found["cells"]["windows"] for found in (whole, *others)}) == 5
+    assert str(tmp_path) not in json.dumps(others)  # paths are nobody else's business
 
 
 def test_points_are_drawn_where_none_are_shipped(root):

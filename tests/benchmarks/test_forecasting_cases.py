@@ -50,11 +50,17 @@ def test_what_is_left_out_is_counted(root):
     assert longer.windows("plain").targets().shape == (4, 19, 48)
 
 
-def test_the_first_windows_only(root):
-    found = cases(root, max_samples=6)
-    assert [(p, found.n_windows_of(p)) for p in found.participants] == [("plain", 5), ("weeks", 1)]
-    assert found.skipped["time points beyond max_samples"] == 3
-    assert found.windows("weeks").days.tolist() == [3]
+def test_fewer_windows_are_spread_over_the_participants(root):
+    every = {p: cases(root).n_windows_of(p) for p in ("plain", "weeks", "zeros")}
+    assert list(every.values()) == [5, 2, 2]
+    wanted = {1: (1,), 3: (1, 1, 1), 4: (2, 1, 1), 6: (2, 2, 2), 8: (4, 2, 2), 9: (5, 2, 2), 20: (5, 2, 2)}
+    for n, sizes in wanted.items():
+        found = cases(root, max_samples=n)
+        assert tuple(found.n_windows_of(p) for p in found.participants) == sizes
+        assert found.skipped.get("time points beyond max_samples", 0) == max(9 - n, 0)
+        assert found.skipped.get("participants beyond max_samples", 0) == 3 - len(sizes)
+    assert cases(root, max_samples=4).windows("plain").days.tolist() == [3, 8]
+    assert cases(root, max_samples=3).windows("plain").days.tolist() == [27]
 
 
 def test_windows_may_start_after_midnight(root):

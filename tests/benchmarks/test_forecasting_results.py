@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from wearjax.benchmarks.openmhc import forecasting_results, leaderboard, packet
+from wearjax.benchmarks.openmhc import forecasting_results, leaderboard, packet, run_packets, scored_on
 from wearjax.errors import ConfigError
 
 N_BOOT = 20
+SCORED = scored_on.facts({"split": "test", "horizon": 24}, {"windows": "a"})
 
 
 def scored(metrics, **changes):
@@ -28,7 +29,7 @@ def scored(metrics, **changes):
 
 @pytest.fixture(scope="module")
 def results():
-    return scored(made_forecasts.user_metrics(5))
+    return scored(made_forecasts.user_metrics(5), scored_on=SCORED)
 
 
 def test_it_says_what_it_found(results):
@@ -134,7 +135,11 @@ def numbers(scores, names):
 
 
 def test_packets_and_runs_are_scored_as_one_evaluation(results, tmp_path):
-    baseline = scored(made_forecasts.user_metrics(5, ("seasonal_naive",)), method_names=("seasonal_naive",))
+    baseline = scored(
+        made_forecasts.user_metrics(5, ("seasonal_naive",)),
+        method_names=("seasonal_naive",),
+        scored_on=SCORED,
+    )
     baseline.save(tmp_path / "run")
     for method in ("good", "poor"):
         results.to_submission(tmp_path / method, method=method)
@@ -166,3 +171,32 @@ def test_missing_participants_are_noted_and_others_windows_refused(results, tmp_
         leaderboard.score([p for d in ("a", "c") for p in leaderboard.read(tmp_path / d)], n_boot=0)
     with pytest.raises(ConfigError, match="no packet or run of the baseline 'seasonal_naive'"):
         leaderboard.score(leaderboard.read(tmp_path / "b"), n_boot=0)
+
+
+def test_a_finished_run_gives_the_packet_that_its_results_give(results, tmp_path):
+    results.save(tmp_path / "run")
+    about = packet.Submission(name="Good One", submitter="us", code_url="")
+    results.to_submission(tmp_path / "a", submission=about, method="good")
+    run_packets.write(tmp_path / "run", tmp_path / "b", submission=about, method="good")
+    for file in (
+        "forecasting/good_one.parquet",
+        "forecasting/good_one.meta.json",
+        "good_one.submission.yaml",
+    ):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+
+
+def test_packets_of_other_windows_are_refused(results, tmp_path):
+    results.to_submission(tmp_path / "a", method="seasonal_naive")
+    longer = scored_on.facts({"split": "test", "horizon": 48}, {"windows": "b"})
+    scored(results.metrics, scored_on=longer).to_submission(tmp_path / "b", method="good")
+    with pytest.raises(ConfigError, match="same cells of windows: horizon 24 and 48"):
+        leaderboard.score([p for d in ("a", "b") for p in leaderboard.read(tmp_path / d)], n_boot=0)
+
+
+def test_a_table_in_memory_names_the_channels(results, tmp_path):
+    frame = results.to_dataframe()
+    names = dict(zip(frame["channel"], frame["channel_name"], strict=True))
+    assert names["ch_5"] == "watch_hr"
+    results.to_csv(tmp_path / "metrics.csv")
+    assert (tmp_path / "metrics.csv").read_text().splitlines()[0] == "method,channel,metric,value"

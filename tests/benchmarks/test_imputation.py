@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from wearjax.benchmarks.openmhc import imputation, packet
+from wearjax.benchmarks.openmhc import imputation, packet, run_packets
 from wearjax.channels import BINARY, CONTINUOUS, HEART_RATE, N_CHANNELS
 from wearjax.day import Day
 from wearjax.days.store import DayStoreWriter
@@ -114,6 +115,46 @@ def test_holes_are_substituted_and_counted(results):
     assert found.fallback_rates["holes"] == max(
         splits["test"]["overall_fallback_rate"] for splits in found.by_method["holes"].values()
     )
+
+
+def test_a_value_beyond_float16_gains_nothing(data_dir):
+    """Such an answer has no error: it is replaced and counted, and all tasks and participants stay."""
+
+    class Mad(Noisy):
+        def __init__(self, value):
+            super().__init__()
+            self.mad = value
+
+        def impute(self, data, observed_mask, target_mask, *, sample_indices, user_ids, dates):
+            given = {"sample_indices": sample_indices, "user_ids": user_ids, "dates": dates}
+            out = super().impute(data, observed_mask, target_mask, **given)
+            out[:, 3, ::50] = self.mad
+            return out
+
+    methods = {"mad": Mad(1e6), "open": Mad(np.nan), "far": Mad(-np.inf), "fine": Noisy()}
+    found = imputation.evaluate_imputation(methods, data_dir=data_dir, bootstrap=0)
+    errors = dict(zip(found.errors.methods, found.errors.errors, strict=True))
+    for name in ("mad", "far"):
+        np.testing.assert_array_equal(errors[name], errors["open"])
+        assert found.substituted[name] == found.substituted["open"] > 0
+    np.testing.assert_array_equal(np.isfinite(errors["mad"]), np.isfinite(errors["fine"]))
+    assert "cells beyond float16" not in found.skipped
+    told = rf"mad: {found.substituted['mad']:,} answers were not finite, or beyond float16: .*random_noise \d"
+    assert re.search(told, found.summary())
+
+
+def test_rows_come_best_first_with_the_baseline_marked(results):
+    found, _, _ = results
+    names = [line.split("  ")[0].strip() for line in found.summary().splitlines()[2:5]]
+    assert names == sorted(names, key=lambda m: -found.score(m.removesuffix(" (baseline)")).mean)
+    assert "locf (baseline)" in names
+    assert "only 3 participants were scored" in found.summary()
+    assert "fair: how much smaller" in found.summary()
+
+
+def test_no_other_method_goes_by_the_name_of_the_baseline(data_dir):
+    with pytest.raises(ConfigError, match="method name 'locf': taken by the baseline"):
+        imputation.evaluate_imputation({"locf": Noisy()}, data_dir=data_dir)
 
 
 def test_errors_equal_a_direct_computation(results, data_dir):
@@ -267,10 +308,15 @@ def test_published_masks_give_the_same_errors(data_dir, tmp_path):
 def test_exports(results, tmp_path):
     found, _, _ = results
     frame = found.to_dataframe()
-    assert list(frame.columns) == ["method", "scenario", "split", "channel_group", "metric", "value"]
+    published = ["method", "scenario", "split", "channel_group", "metric", "value"]
+    assert list(frame.columns) == [*published, "channel_name"]
+    names = dict(zip(frame["channel_group"], frame["channel_name"], strict=True))
+    assert (names["ch_5"], names["ch_18"], names["_meta"]) == ("watch_hr", "workout_yoga", "_meta")
     assert {"_meta", "continuous", "binary", "ch_0", "fallback_rate"} <= set(frame["channel_group"])
     found.to_csv(tmp_path / "metrics.csv")
-    assert len((tmp_path / "metrics.csv").read_text().splitlines()) == len(frame) + 1
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert len(lines) == len(frame) + 1
+    assert lines[0] == ",".join(published)
     found.to_json(tmp_path / "metrics.json")
     assert set(json.loads((tmp_path / "metrics.json").read_text())) == {"locf", "noisy", "holes"}
     text = found.summary()
@@ -288,7 +334,40 @@ def test_submission_packet(results, tmp_path):
     assert set(table["subgroup_attr"].unique().to_pylist()) == {"all", "age_group", "sex"}
     sidecar = json.loads((tmp_path / "imputation" / "noisy_v2.meta.json").read_text())
     assert sidecar["subtrack"] == "single-day"
+    assert sidecar["scored_on"]["days"] == 15
     assert "imputation/noisy_v2.parquet" in description.read_text()
+
+
+def test_a_finished_run_gives_the_packet_that_its_results_give(results, tmp_path):
+    found, run, _ = results
+    for method in ("noisy", "locf"):
+        found.to_submission(tmp_path / "a", method=method)
+        run_packets.write(run, tmp_path / "b", method=method)
+    written = sorted(f.relative_to(tmp_path / "a") for f in (tmp_path / "a").rglob("*.*"))
+    assert len(written) == 6
+    for file in written:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+    with pytest.raises(ConfigError, match=r"choose one with method=NAME \(noisy, holes\)"):
+        run_packets.write(run, tmp_path / "c")
+    with pytest.raises(ConfigError, match="no finished evaluation"):
+        run_packets.write(tmp_path, tmp_path / "c")
+
+
+def test_a_packet_tells_the_cells_that_it_was_scored_on(results, data_dir):
+    found, _, _ = results
+    options = {"data_dir": data_dir, "bootstrap": 0}
+    again = imputation.evaluate_imputation(Noisy(2.0), **options, batch_days=64).scored_on
+    assert again == found.scored_on
+    some = {"scenarios": ("random_noise", "sleep_gap"), **options}
+    seed = imputation.evaluate_imputation(Noisy(), mask_seed=7, **some).scored_on
+    assert seed["cells"]["random_noise"] != again["cells"]["random_noise"]
+    assert seed["cells"]["sleep_gap"] == again["cells"]["sleep_gap"]  # nothing of it is drawn
+    windows = imputation.evaluate_imputation(Noisy(), n_days=3, **some).scored_on
+    assert windows["cells"].items() <= again["cells"].items()  # the same days, seen three at once
+    fewer = imputation.evaluate_imputation(Noisy(), max_samples=5, **some).scored_on
+    assert fewer["cells"].keys() == seed["cells"].keys()
+    assert not set(fewer["cells"].values()) & set(again["cells"].values())
+    assert (fewer["max_samples"], fewer["sample_seed"], fewer["days"]) == (5, 42, 5)
 
 
 @pytest.mark.parametrize(
@@ -299,6 +378,8 @@ def test_submission_packet(results, tmp_path):
         ({"split": "train"}, "split 'train'"),
         ({"n_days": 8}, "n_days"),
         ({"max_samples": 0}, "max_samples"),
+        ({"seed": -1}, r"^seed: must be in \[0, 2\^32\), got -1$"),
+        ({"mask_seed": -1}, r"^mask_seed: must be in \[0, 2\^32\), got -1$"),
         ({"bootstrap": -1}, "bootstrap"),
         ({"method": {}}, "empty"),
         ({"method": {"a": Constant()}, "method_name": "b"}, "method_name"),

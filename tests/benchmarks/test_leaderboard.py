@@ -19,6 +19,8 @@ from wearjax.benchmarks.openmhc import (
     leaderboard_tables,
     packet,
     packet_schema,
+    run_packets,
+    scored_on,
 )
 from wearjax.errors import ConfigError
 from wearjax.scores.errors import ErrorTable, SubgroupErrors
@@ -41,21 +43,34 @@ def some(table: ErrorTable, methods: list[str], people=slice(None)) -> ErrorTabl
     return ErrorTable(tuple(methods), table.tasks, kept, table.errors[rows][..., people], groups)
 
 
+SCORED = scored_on.facts(
+    {"split": "test", "max_samples": None, "mask_seed": 42}, {"random_noise": "a", "sleep_gap": "b"}
+)
+
+
 def write_packet(
-    folder, table: ErrorTable, method: str, *, subtrack: str = "single-day", name: str | None = None
+    folder,
+    table: ErrorTable,
+    method: str,
+    *,
+    subtrack: str = "single-day",
+    name: str | None = None,
+    scored=SCORED,
 ):
     about = packet.Submission(
         name=name or method, submitter=f"lab of {method}", code_url="", category="Neural"
     )
     rows = packet.imputation_rows(table, split="test", rename={method: packet.slug(about.name)})
-    packet.write_submission(folder, rows, about, track="imputation", subtrack=subtrack, fallback_rate=0.5)
+    packet.write_submission(
+        folder, rows, about, track="imputation", subtrack=subtrack, fallback_rate=0.5, scored_on=scored
+    )
     return folder
 
 
-def write_run(folder, table: ErrorTable, *, n_days: int = 1):
+def write_run(folder, table: ErrorTable, *, n_days: int = 1, scored=SCORED):
     folder.mkdir(parents=True, exist_ok=True)
-    result_files.write_table(folder / leaderboard.RUN_TABLE, packet.imputation_rows(table, split="test"))
-    results = {"n_days": n_days, "fallback": dict.fromkeys(table.methods, 0.0)}
+    result_files.write_table(folder / run_packets.TABLE, packet.imputation_rows(table, split="test"))
+    results = {"n_days": n_days, "fallback": dict.fromkeys(table.methods, 0.0), "scored_on": scored}
     (folder / "results.json").write_text(json.dumps(results))
     return folder
 
@@ -174,8 +189,8 @@ def test_what_cannot_stand_in_one_table_says_why(table, tmp_path, make, message)
 
 def test_a_broken_run_table_is_named(table, tmp_path):
     run = write_run(tmp_path, some(table, ["locf"]))
-    bad = pq.read_table(run / leaderboard.RUN_TABLE).drop_columns(["user_id"])
-    pq.write_table(bad, run / leaderboard.RUN_TABLE)
+    bad = pq.read_table(run / run_packets.TABLE).drop_columns(["user_id"])
+    pq.write_table(bad, run / run_packets.TABLE)
     with pytest.raises(
         ConfigError, match=r"per_user_errors.parquet: not a valid table: column user_id is missing"
     ):
@@ -233,3 +248,32 @@ def test_predictions_of_other_labels_are_refused(tmp_path):
 def test_no_packets_give_no_table():
     with pytest.raises(ConfigError, match="one track"):
         leaderboard.score([])
+
+
+def test_methods_scored_on_other_cells_are_refused_with_what_differs(table, tmp_path):
+    run = write_run(tmp_path / "run", some(table, ["locf", "method_1"]))
+    cells = {"random_noise": "other", "sleep_gap": "b"}
+    fewer = {**SCORED, "max_samples": 40, "mask_seed": 7, "cells": cells}
+    other = write_packet(tmp_path / "p", table, "method_2", scored=fewer)
+    with pytest.raises(
+        ConfigError, match="cells of random_noise: max_samples none and 40, mask_seed 42 and 7"
+    ):
+        board(run, other)
+    moved = write_packet(tmp_path / "q", table, "method_2", scored={**SCORED, "cells": cells})
+    with pytest.raises(ConfigError, match="the same settings, but other recordings"):
+        board(run, moved)
+
+
+def test_other_settings_with_the_same_cells_and_other_scenarios_compare(table, tmp_path):
+    run = write_run(tmp_path / "run", some(table, ["locf", "method_1"]))
+    same = {**SCORED, "mask_seed": 7, "wearjax": "9.9", "cells": {"sleep_gap": "b", "workout_gap": "c"}}
+    found = board(run, write_packet(tmp_path / "p", table, "method_2", scored=same))
+    assert found.notes == (f"scored by several versions of wearjax: {SCORED['wearjax']}, 9.9",)
+
+
+def test_packets_that_do_not_say_what_they_were_scored_on_are_noted(table, tmp_path):
+    run = write_run(tmp_path / "run", some(table, ["locf", "method_1"]))
+    (note,) = board(run, write_packet(tmp_path / "p", table, "method_2", scored=None)).notes
+    assert note.startswith("method_2: scored on unknown days, windows and masks")
+    old = write_run(tmp_path / "old", some(table, ["locf", "method_1"]), scored={})
+    assert board(old).notes == ()  # one evaluation: there is nothing that it could differ from

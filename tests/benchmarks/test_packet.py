@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -5,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wearjax.benchmarks import result_files
-from wearjax.benchmarks.openmhc import bootstrap_timing, packet
+from wearjax.benchmarks.openmhc import bootstrap_timing, packet, scored_on
 from wearjax.errors import ConfigError
 
 ABOUT = packet.Submission(
@@ -54,6 +55,56 @@ def test_the_description_names_files_and_keeps_every_text(table, tmp_path):
         "subtrack": "single-day",
         "fallback_rate": 0.25,
     }
+
+
+def test_what_was_scored_is_told_beside_the_published_fields(table, tmp_path):
+    rows = packet.imputation_rows(table, split="test", rename={"method_1": "my_method"})
+    facts = scored_on.facts({"split": "test", "max_samples": 3}, {"random_noise": "0af1"})
+    where = {"track": "imputation", "subtrack": "single-day"}
+    description = packet.write_submission(tmp_path, rows, ABOUT, **where, scored_on=facts)
+    file = tmp_path / "imputation" / "my_method.parquet"
+    assert packet.read_packet(file).scored_on == facts
+    assert "scored_on" not in description.read_text()
+    sidecar = file.with_name("my_method.meta.json")
+    published = {k: v for k, v in json.loads(sidecar.read_text()).items() if k != "scored_on"}
+    sidecar.write_text(json.dumps(published))
+    assert packet.validate(file) == []
+    assert packet.read_packet(file).scored_on == {}
+    sidecar.write_text(json.dumps({**published, "scored_on": {"cells": 3}}))
+    assert "scored_on must be" in packet.validate(file)[0]
+
+
+def test_only_an_earlier_packet_of_the_method_is_replaced(table, tmp_path):
+    rows = packet.imputation_rows(table, split="test", rename={"method_1": "my_method"})
+    other = packet.imputation_rows(table, split="test", rename={"locf": "locf"})
+    where = {"track": "imputation", "subtrack": "single-day"}
+    packet.write_submission(tmp_path / "p", rows, ABOUT, **where)
+    packet.write_submission(tmp_path / "p", rows, ABOUT, **where, fallback_rate=0.5)
+    assert packet.read_packet(tmp_path / "p" / "imputation" / "my_method.parquet").fallback_rate == 0.5
+    beside = dataclasses.replace(ABOUT, name="locf")
+    packet.write_submission(tmp_path / "p", other, beside, **where)
+    same_slug = dataclasses.replace(ABOUT, name="my-method")
+    with pytest.raises(ConfigError, match="packet of another method, 'My Method'; pass force=True"):
+        packet.write_submission(tmp_path / "p", rows, same_slug, **where)
+    packet.write_submission(tmp_path / "p", rows, same_slug, **where, force=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("words")
+    with pytest.raises(ConfigError, match="exists and holds no packet"):
+        packet.write_submission(tmp_path / "mine", rows, ABOUT, **where)
+    assert [f.name for f in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    with pytest.raises(ConfigError, match="is a file"):
+        packet.write_submission(tmp_path / "mine" / "thesis.txt", rows, ABOUT, **where)
+
+
+def test_the_only_learned_method_needs_no_choice():
+    given = ("mean", "locf", "lsm2")
+    assert packet.one_of(given, given, None) == "lsm2"
+    assert packet.one_of(given, ("mean",), None) == "mean"
+    for several in (("mean", "locf"), (*given, "brits")):
+        with pytest.raises(ConfigError, match=f"choose one with method=NAME .*{several[-1]}"):
+            packet.one_of(several, several, None)
+    with pytest.raises(ConfigError, match="did you mean 'lsm2'"):
+        packet.one_of(given, given, "lsm")
 
 
 def test_a_table_of_another_method_is_refused(table, tmp_path):

@@ -16,6 +16,7 @@ from wearjax.benchmarks.openmhc.prediction import evaluate_prediction
 from wearjax.days.splits import Splits, to_json
 from wearjax.days.store import DayStoreWriter
 from wearjax.errors import ConfigError, MethodError
+from wearjax.predict.predictors import linear
 from wearjax.predict.protocols import DataSpec
 
 N = 24
@@ -75,6 +76,22 @@ class MeanSteps:
     def predict(self, data):
         steps = [np.nanmean(days[..., 3]) if np.isfinite(days[..., 3]).any() else np.nan for days in data]
         return self.low + (self.high - self.low) * np.asarray(steps) / max(steps)
+
+
+class Trained:
+    """As a loaded model offers itself: what predicts is made for the store under evaluation."""
+
+    name = "trained"
+
+    def as_predictor(self, days):
+        assert len(days) == 3 * N
+        return MeanSteps()
+
+
+def test_a_trained_model_is_a_method(data_dir):
+    found, wanted = (evaluate(method, data_dir, tasks=("age",)) for method in (Trained(), MeanSteps()))
+    assert found.method_names == ("trained",)
+    assert found.score("trained").point == wanted.score("mean steps").point
 
 
 class Constant:
@@ -215,18 +232,55 @@ def test_a_failing_method_stops_the_run_with_its_name_and_task(data_dir):
     def fail(n):
         raise ZeroDivisionError("oh")
 
-    with pytest.raises(MethodError, match=r"^m\.predict, task 'age': ZeroDivisionError: oh$"):
+    with pytest.raises(
+        MethodError, match=r"^m\.predict, task 'age': ZeroDivisionError: oh \(\S*test_prediction\.py:\d+\)$"
+    ):
         evaluate({"m": Constant(fail)}, data_dir)
     with pytest.raises(MethodError, match=r"^m\.predict, task 'age': returned shape \(3,\)"):
         evaluate({"m": Constant(lambda n: np.zeros(3))}, data_dir)
 
 
-def test_a_given_linear_takes_the_place_of_the_baseline(data_dir, tmp_path):
-    evaluate({"linear": Constant(), "m": Constant(lambda n: np.full(n, NAN))}, data_dir, output_dir=tmp_path)
-    np.testing.assert_array_equal(columns_of(tmp_path, "linear", "Hdl")[1], np.linspace(0, 1, 10))
-    np.testing.assert_array_equal(columns_of(tmp_path, "m", "Hdl")[1], np.linspace(0, 1, 10))
+def test_no_other_method_goes_by_the_name_of_the_baseline(data_dir, monkeypatch):
+    with pytest.raises(ConfigError, match="method name 'linear': taken by the baseline"):
+        evaluate({"linear": Constant()}, data_dir)
+    monkeypatch.setattr(linear.Linear, "predict", lambda self, data: np.full(len(data), NAN))
     with pytest.raises(MethodError, match=r"linear, task 'age': 10 predictions are not finite"):
-        evaluate({"linear": Constant(lambda n: np.full(n, NAN))}, data_dir)
+        evaluate(Constant(), data_dir)
+
+
+def test_a_method_that_lacks_a_task_is_shown_without_skill_and_rank(data_dir):
+    def settled(n):  # the same number for everybody has no correlation
+        return np.full(n, 0.5)
+
+    found = evaluate({"settled": Constant(settled), "m": Constant()}, data_dir, tasks=("Hdl", "Diabetes"))
+    assert found.undefined == {"settled": ["Hdl"]}
+    lines = {line.split()[0]: line.split() for line in found.summary().splitlines()[2:5]}
+    assert lines["settled"][1:4] == ["-", "-", "-"]
+    assert lines["m"][1] != "-"
+    assert list(lines)[-1] == "settled"
+    text = found.summary()
+    assert "settled: no metric in Hdl (one label only, or the same prediction for everybody)" in text
+    assert (
+        "settled: no score, or one of fewer participants, in Hdl; it has no skill, rank or best mark" in text
+    )
+    assert "settled - %" in repr(found)
+    assert found.config["own_methods"] == ["settled", "m"]
+
+
+def test_few_participants_and_replaced_answers_are_said(data_dir):
+    found = evaluate({"m": Constant(lambda n: np.full(n, NAN))}, data_dir, tasks=("Hdl",), split="validation")
+    assert (
+        "only 4 participants were scored: intervals, skills and ranks mean little below about 10"
+        in found.summary()
+    )
+    assert "m: 4 predictions were not finite: linear stands in (Hdl 100.00%)" in found.summary()
+    assert "linear (baseline)" in found.summary()
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_that_no_generator_takes_is_refused(data_dir, seed):
+    with pytest.raises(ConfigError, match=rf"^seed: must be in \[0, 2\^32\), got {seed}$"):
+        evaluate(Constant(), data_dir, seed=seed)
 
 
 def test_an_empty_dict_evaluates_the_baseline(data_dir):
@@ -292,6 +346,16 @@ def test_another_split_is_another_file(data_dir, tmp_path):
     evaluate({"m": Constant()}, data_dir, output_dir=tmp_path, tasks="Hdl", split="val")
     assert (tmp_path / "m" / "Hdl" / "test.parquet").exists()
     assert pq.read_table(tmp_path / "m" / "Hdl" / "validation.parquet")["uid"].to_pylist() == list(VALIDATION)
+
+
+def test_it_tells_the_cohorts_that_were_scored(data_dir, tmp_path):
+    found = evaluate({}, data_dir, output_dir=tmp_path / "run").scored_on
+    again = evaluate(MeanSteps(), data_dir, tasks=("age", "Hdl")).scored_on
+    assert found["cells"].items() > again["cells"].items()
+    other = evaluate({}, data_dir, tasks=("age",), split="val").scored_on
+    assert other["cells"]["age"] != found["cells"]["age"]
+    sidecar = json.loads((tmp_path / "run" / "linear.meta.json").read_text())
+    assert sidecar["scored_on"] == found
 
 
 def test_progress_names_task_and_method(data_dir):

@@ -14,6 +14,8 @@ from wearjax.benchmarks.openmhc import (
     prediction_results,
     prediction_scores,
     prediction_timing,
+    run_packets,
+    scored_on,
 )
 from wearjax.errors import ConfigError
 from wearjax.report import run_folder, tables
@@ -125,7 +127,7 @@ def test_the_run_folder_is_what_report_and_leaderboard_read(results, tmp_path):
     run = run_folder.read(tmp_path)
     entries = {entry.method: entry for entry in tables.entries([run])}
     assert set(entries) == {"linear", "method_1", "method_2"}
-    assert entries["method_1"].overall() == results.score("method_1").point
+    assert entries["method_1"].overall() == results.score("method_1").reported
     assert tables.headline_scopes(entries.values()) == [
         "overall", "Demographics", "Medical conditions", "Body metrics and biomarkers",
     ]  # fmt: skip
@@ -184,6 +186,22 @@ def test_a_submission_is_a_valid_packet(results, tmp_path):
         results.to_submission(tmp_path)
     with pytest.raises(ConfigError, match="was not evaluated"):
         results.to_submission(tmp_path, method="nobody")
+
+
+def test_a_finished_run_gives_the_packet_that_its_results_give(made, tmp_path):
+    told = scored_on.facts({"split": "test"}, {"age": "a"})
+    results = results_of(made, scored_on=told)
+    results.save(tmp_path / "run")
+    about = packet.Submission(name="My Probe", submitter="us", code_url="")
+    results.to_submission(tmp_path / "a", submission=about, method="method_1", subtrack="longitudinal")
+    run_packets.write(
+        tmp_path / "run", tmp_path / "b", submission=about, method="method_1", subtrack="longitudinal"
+    )
+    for file in ("downstream/my_probe.meta.json", "my_probe.submission.yaml"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+    tables = [pq.read_table(tmp_path / d / "downstream" / "my_probe.parquet") for d in "ab"]
+    assert tables[0].to_pylist() == tables[1].to_pylist()
+    assert packet.read_packet(tmp_path / "b" / "downstream" / "my_probe.parquet").scored_on == told
 
 
 def test_methods_of_one_slug_get_files_of_their_own():

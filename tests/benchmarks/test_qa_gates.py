@@ -202,8 +202,9 @@ def test_an_answer_that_hangs_on_the_baseline_leaves_at_g2c():
         assert outcome(candidate, someone, others=panel(0)) == gate
 
 
-def test_counts_can_be_resampled_by_their_baseline():
-    graph = Graph(
+def excursion_graph() -> Graph:
+    """Days above the line that the baseline draws."""
+    return Graph(
         {"w": window_leaf("rhr"), "b": Leaf("series", "rhr", *windows.baseline_range(), "baseline")},
         (
             Node("m", "median", ("b",)),
@@ -213,27 +214,20 @@ def test_counts_can_be_resampled_by_their_baseline():
         ),
         "key",
     )
+
+
+def test_counts_can_be_resampled_by_their_baseline():
     days = 60 + noise(6, 140)
     days[-28:] = 60
     days[[-20, -6, -3]] = 66
     someone = person("u", {"rhr": days})
-    candidate = made(someone, graph, (1.0, 2.0), tolerance=1.0)
+    candidate = made(someone, excursion_graph(), (1.0, 2.0), tolerance=1.0)
     assert outcome(dataclasses.replace(candidate, resample="jitter"), someone) == "G2a"
     assert outcome(dataclasses.replace(candidate, resample="baseline"), someone) == ""
 
 
 def test_a_count_that_another_baseline_changes_leaves_at_g2c():
     """The tolerance is for days that are deleted, not for the baseline."""
-    graph = Graph(
-        {"w": window_leaf("rhr"), "b": Leaf("series", "rhr", *windows.baseline_range(), "baseline")},
-        (
-            Node("m", "median", ("b",)),
-            Node("s", "scale", ("b",)),
-            Node("z", "robust_z", ("w", "m", "s")),
-            Node("key", "excursion_count", ("z",), {"threshold": 1.5, "direction": "up"}),
-        ),
-        "key",
-    )
     days = np.tile([59.0, 61.0], 70)  # spread 1.48, the line at 62.2
     days[-28:] = 60
     days[[-20, -6, -3]] = 66
@@ -243,7 +237,7 @@ def test_a_count_that_another_baseline_changes_leaves_at_g2c():
     days[-6] = 63
     moved = person("u", {"rhr": days})
     for someone, gate in ((steady, ""), (moved, "G2c")):
-        candidate = made(someone, graph, (1.0, 2.0), tolerance=1.0, resample="none")
+        candidate = made(someone, excursion_graph(), (1.0, 2.0), tolerance=1.0, resample="none")
         assert outcome(candidate, someone, others=panel(0)) == gate
 
 

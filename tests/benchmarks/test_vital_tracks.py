@@ -212,10 +212,73 @@ def test_across_centres_with_the_upper_bound(stores, tmp_path, monkeypatch):
     assert set(found.table("MAE")) == {"dlinear", "dlinear_upper_bound", "persistence"}
     assert list(found.outcomes[-1].cases) == open_cases(stores / "mover").splits["test"]
     assert "An upper bound is a MambaTS trained on the centre" in found.summary()
-    assert "identity across centres, solved for the upper bound" in vital_page.write(tmp_path).read_text()
+    said = "identity across centres, solved for the upper bound; solved where the best epoch is chosen"
+    assert said in vital_page.write(tmp_path).read_text()
+    config = json.loads((tmp_path / "results.json").read_text())["config"]
+    assert config["switches"]["channel_order"] == "identity"
+    assert config["channel_orders"] == {"scores": "identity", "best_epoch": "solved", "upper_bound": "solved"}
     assert list(found.outcomes[0].cases) == open_cases(stores / "mover").splits["test"]
     assert found.config["data"]["step_seconds"] == 60
     assert {error.variable for error in found.variables} <= {v.name for v in vitals.CENTRES["mover"].targets}
+
+
+def test_across_centres_the_order_of_the_table_is_for_scores_only(stores, tmp_path, monkeypatch):
+    """The best epoch is chosen in the order of the settings, the upper bound scored in it, too."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Spy:
+        history, record = (), {}
+
+        def __init__(self, plan, settings, training):
+            self.plan, self.settings = plan, settings
+
+        def fit(self, train, validation, **_):
+            asked.append((self.plan.name, self.settings.channel_order))
+
+        def views(self, cases, *, channel_order=None):
+            asked.append((self.plan.name, channel_order))
+            raise InterruptedError
+
+    monkeypatch.setattr(jobs, "_untrained", Spy)
+    store = tracks._home(open_cases(stores / "mover"), VitalSettings(), minute=True)
+    splits = store.splits()
+    for role, order in (("model", "identity"), ("upper_bound", "solved")):
+        plan = plans.plan("mambats", 3, store.centre, track=3, size="small", role=role)
+        with pytest.raises(InterruptedError):
+            jobs.carry_out(plan, splits, store.settings, tmp_path / role, training={})
+        assert asked == [(plan.name, "solved"), (plan.name, order)]
+        asked.clear()
+    plan = plans.plan("mambats", 3, store.centre, track=2, size="small")
+    assert plan.test_order(VitalSettings()) == "solved"
+    assert plan.test_order(VitalSettings(channel_order="identity")) == "identity"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {},
+            (
+                "A missing value is a 0, which models see and errors leave out",
+                "zeros included",
+                "shares of that",
+            ),
+        ),
+        ({"scaling": "train_global"}, ("highest observed training value",)),
+        ({"imputation": "knn"}, ("filled in (knn); filled targets count as observed",)),
+        ({"imputation": "mean", "impute_targets": False}, ("filled targets are left out of the errors",)),
+        ({"report_units": "original"}, ("errors are in the units of the variables (mmHg",)),
+    ],
+)
+def test_missing_values_and_units_are_one_sentence(run, tmp_path, changes, said):
+    _, found = run
+    switches = {**found.config["switches"], **changes}
+    shown = dataclasses.replace(found, config={**found.config, "switches": switches})
+    lines = [line for line in shown.summary().splitlines() if "each variable runs from 0 to 1" in line]
+    assert len(lines) == 1
+    assert all(text in lines[0] for text in said)
+    shown.save(tmp_path)
+    assert lines[0].split("; ")[1].split(" (")[0] in vital_page.write(tmp_path).read_text()
 
 
 def test_ablations_vary_one_thing(stores, tmp_path):

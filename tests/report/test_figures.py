@@ -115,7 +115,7 @@ def test_numbers_beyond_the_axis_are_written_at_the_bar(run):
     svg = figures.scenario_bars(rows, ["random_noise"], words.colours(r.label for r in rows), baseline="locf")
     texts = [t.text for t in parsed(svg).iter("text")]
     mean = next(r for r in rows if r.label == "mean").skill("random_noise")
-    assert f"◂ {tables.percent(mean.point)}" in texts
+    assert f"◂ {tables.percent(mean.mean)}" in texts
     assert "reference" in texts
 
 

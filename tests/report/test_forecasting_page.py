@@ -102,7 +102,7 @@ def test_tables_show_categories_channels_and_counts(run, text):
     assert re.search(r"Overall ?4 categories ?Activity ?5 channels", shown)
     hr = results.metrics.by_window["toto"]["ch_5"]["mae"] * 60
     assert f"Watch heart rate error, bpm {hr:,.0f}" in shown
-    assert "iPhone steps error, steps/h" in shown
+    assert "Phone steps error, steps/h" in shown
     assert "Asleep AUROC" in shown
     assert "autoets: timed out" in shown.replace("_", " ")
     assert "Forecast hours that a method left open and seasonal naive filled in" in shown

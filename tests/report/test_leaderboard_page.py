@@ -60,6 +60,36 @@ def test_packets_alone_make_a_page(table, tmp_path, capsys):
     assert "board.html" in capsys.readouterr().out
 
 
+def test_a_finished_run_becomes_a_packet_of_its_learned_method(table, tmp_path, capsys):
+    run = scored_run(tmp_path / "run", table, ["locf", "method_1"])
+    about = ["--name", "Mine: v2", "--submitter", "us"]
+    cli.main(["packet", str(run), "--out", str(tmp_path / "p"), *about])
+    assert "mine_v2.submission.yaml" in capsys.readouterr().out
+    cli.main(["packet", str(run), "--method", "locf", "--out", str(tmp_path / "p")])
+    cli.main(["report", str(tmp_path / "p")])
+    names = re.findall(
+        r'<th scope="row" data-value="([^"]+)"', section((tmp_path / "p" / "report.html").read_text())
+    )
+    assert sorted(names) == ["Mine: v2", "locf"]
+    for options, told in (
+        (["--method", "nobody"], "'nobody' was not evaluated (locf, method_1)"),
+        (["--method", "locf", "--subtrack", "static"], "subtrack 'static' of imputation"),
+        (["--name", "mine (v2)"], "is the packet of another method, 'Mine: v2'; pass --force"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(["packet", str(run), "--out", str(tmp_path / "p"), *options])
+        assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_the_board_says_stands_on_the_terminal_too(table, tmp_path, capsys):
+    run = scored_run(tmp_path / "run", table, ["locf", "method_1"])
+    other = submitted(tmp_path / "p", table, "method_2", "other")
+    cli.main(["report", str(run), str(other), "--out", str(tmp_path / "board.html")])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("leaderboard, ")]
+    assert "other: scored on unknown days, windows and masks" in line
+    assert "scored on unknown days, windows and masks" in section((tmp_path / "board.html").read_text())
+
+
 def test_a_packet_stands_beside_a_run(table, tmp_path):
     run = scored_run(tmp_path / "run", table, ["locf", "method_1"])
     other = submitted(tmp_path / "p", table, "method_2", "other")
@@ -88,8 +118,11 @@ def test_runs_that_do_not_compare_say_so_and_keep_their_page(table, tmp_path):
     first = scored_run(tmp_path / "first", table, ["locf", "method_1"])
     other = bootstrap_timing.random_table(n_participants=8, n_methods=3, seed=9)
     second = scored_run(tmp_path / "second", other, ["locf", "method_2"])
-    text = page.write_report([first, second], tmp_path).read_text()
+    said: list[str] = []
+    text = page.write_report([first, second], tmp_path, say=said.append).read_text()
     assert "cannot stand in one table" in section(text)
+    assert len(said) == 1
+    assert re.match(r"leaderboard: none, .* hold different errors of the baseline 'locf'", said[0])
     assert 'id="skill"' in text
     with pytest.raises(ConfigError, match="different errors of the baseline"):
         page.write_report([first, submitted(tmp_path / "p", other, "locf", "locf")], tmp_path)

@@ -3,13 +3,14 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import fake_run_folder
 import numpy as np
 import pytest
 
 from wearjax.errors import WearjaxError
-from wearjax.report import page
+from wearjax.report import page, page_file
 
 VOID = {"meta", "br", "link", "img", "input", "hr", "use", "path", "image"}
 
@@ -198,6 +199,29 @@ def test_wrong_arguments_are_said_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WearjaxError, match="cannot be written"):
         page.write_report(folder, tmp_path / "file" / "report.html")
+
+
+def test_only_an_earlier_page_is_replaced_unasked(evaluated, tmp_path):
+    folder, _, text = evaluated
+    letter = tmp_path / "letter.html"
+    letter.write_text("<!DOCTYPE html><p>not ours")
+    with pytest.raises(WearjaxError, match=r"letter\.html exists and is not a page of wearjax.*--force"):
+        page.write_report(folder, letter)
+    assert letter.read_text() == "<!DOCTYPE html><p>not ours"
+    assert [p.name for p in tmp_path.iterdir()] == ["letter.html"]
+    assert page.write_report(folder, letter, overwrite=True).read_text() == text
+    assert page.write_report(folder, letter).read_text() == text  # an earlier page
+    (tmp_path / "report.html").write_text("mine")
+    with pytest.raises(WearjaxError, match=r"report\.html exists"):
+        page.write_report(folder, tmp_path)
+
+
+def test_every_page_says_what_made_it():
+    pages = [t.read_text() for t in (Path(page.__file__).parent / "templates").glob("*.html.j2")]
+    whole = [text for text in pages if "<!DOCTYPE" in text]
+    assert len(whole) == 4
+    for text in whole:
+        assert page_file.GENERATOR in text[text.index("<!DOCTYPE") :][:300]
 
 
 def test_import_is_light():

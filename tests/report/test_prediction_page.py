@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,3 +68,28 @@ def test_two_runs_stand_in_one_leaderboard(runs, tmp_path):
     assert "All 3 methods of the prediction track" in section
     assert set(re.findall(r'<th scope="row" data-value="([^"]+)"', section)) == {"linear", "wbm", "gru_d"}
     assert "Medical conditions" in section
+
+
+def test_what_a_careful_reader_must_know_stands_beside_the_table(tmp_path):
+    """Few participants, a method without one of the tasks, whose method it is, and what stood in for answers."""
+    found = [task_predictions(code, {"linear": 2.0, "mine": 0.1}) for code in ("age", "Diabetes")]
+    settled = np.full(len(found[0].users), 0.5)
+    found[0] = replace(found[0], y_pred={**found[0].y_pred, "mine": settled})
+    kept = [f.rows(np.arange(len(f.users)) < 8) for f in found]
+    prediction_results.score_predictions(
+        kept, method_names=["mine"], config={"own_methods": ["mine"]}, versions={}, n_boot=20
+    ).save(tmp_path)
+    shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page.write_report(tmp_path).read_text()))
+    assert "mineyours" in shown
+    assert "only 8 participants were scored: intervals, skills and ranks mean little below about 10" in shown
+    assert "mine: no score, or one of fewer participants, in age; it has no skill, rank or best mark" in shown
+    assert "No method has an overall skill" in shown
+    found = [replace(f, y_pred={**f.y_pred, "mine": settled}) for f in found[:1]]
+    prediction_results.score_predictions(
+        found, method_names=["mine"], config={}, versions={}, n_boot=20
+    ).save(tmp_path / "none")
+    text = page.write_report(tmp_path / "none").read_text()
+    assert "mine: no score, or one of fewer participants, in age" in text
+    assert 'data-value="mine"' in text
+    assert "replaced by those of the linear baseline" in shown
+    assert "statistics of the training split" not in shown

@@ -1,10 +1,11 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wearjax.report import tables
+from wearjax.report import import_table, tables
 from wearjax.report.run_folder import RunFolder, Score
 
 
@@ -33,11 +34,11 @@ def test_rows_come_best_first_and_the_best_is_marked():
     cells = {entry.label: row for entry, row in table.rows}
     assert [c.best for c in cells["lsm2"]] == [True, False]
     assert [c.best for c in cells["mean"]] == [False, True]
-    assert cells["lsm2"][0].value == "50.0"
-    assert cells["lsm2"][0].interval == "49.0 [40.0, 60.0]"
+    assert cells["lsm2"][0].value == "49.0"  # as the terminal and the benchmark report it
+    assert cells["lsm2"][0].interval == "[40.0, 60.0] point 50.0"
     assert cells["lsm2"][0].rank == "1.50"
     assert cells["lsm2"][0].best_rank
-    assert cells["mean"][0].value == "−200"
+    assert cells["mean"][0].value == "−210"
 
 
 def test_baseline_without_skill_rows_is_the_reference():
@@ -48,6 +49,58 @@ def test_baseline_without_skill_rows_is_the_reference():
 
 def test_mean_stands_in_for_an_absent_point():
     assert tables.value_of(score("a", "overall", math.nan, mean=0.3)) == 0.3
+
+
+def test_no_best_mark_below_the_baseline_or_for_equal_but_larger_errors():
+    lines = [score("a", "overall", -0.2), score("b", "overall", -0.1), score("locf", "overall", 0.0)]
+    fair = [score(m, "overall", v, metric="fair_skill") for m, v in (("a", 0.4), ("b", -0.3), ("locf", 0.0))]
+    rows = tables.entries([run([*lines, *fair])])
+    for metric in ("skill", "fair_skill"):
+        table = tables.skill_table(rows, ["overall"], metric=metric)
+        assert [e.label for e, cells in table.rows if cells[0].best] == ["locf"]
+    rows = tables.entries([run([*lines[:2], *fair[:2]])])
+    for metric in ("skill", "fair_skill"):
+        assert not any(
+            cells[0].best for _, cells in tables.skill_table(rows, ["overall"], metric=metric).rows
+        )
+
+
+def test_a_method_that_lacks_a_task_is_not_ranked_with_the_others():
+    leaf = "task:random_noise:ch_5"
+    lines = [score("a", s, 0.1) for s in ("overall", "random_noise", "cat:physiology", "sleep_gap", leaf)]
+    lines += [score("b", s, 0.9) for s in ("overall", "random_noise", "cat:physiology", "sleep_gap")]
+    lines += [score(m, "overall", 1.5, metric="rank") for m in "ab"]
+    rows = tables.entries([run(lines)])
+    assert [r.label for r in rows] == ["a", "b"]
+    table = tables.skill_table(rows, ["overall", "random_noise", "cat:physiology", "sleep_gap"])
+    cells = {entry.label: row for entry, row in table.rows}
+    assert [c.value for c in cells["b"]] == ["–", "–", "–", "90.0"]
+    assert [c.best for c in cells["b"]] == [False, False, False, True]
+    assert (cells["b"][0].rank, cells["a"][0].rank) == ("", "1.50")
+
+
+def test_one_participant_has_no_interval():
+    alone = replace(score("a", "overall", 0.5, mean=0.5, low=0.5, high=0.5), n_participants=1)
+    table = tables.skill_table(tables.entries([run([alone])]), ["overall"])
+    assert table.rows[0][1][0].interval == "[not available] point 50.0"
+
+
+def test_a_method_of_ones_own_is_told_from_those_of_the_library():
+    lines = [score(m, "overall", 0.1) for m in ("lsm2", "mine", "mean")]
+    rows = tables.entries([run(lines, results={"config": {"own_methods": ["mine"]}})])
+    assert {r.label: (r.is_learned, r.is_own) for r in rows} == {
+        "lsm2": (True, False), "mine": (False, True), "mean": (False, False),
+    }  # fmt: skip
+
+
+def test_the_share_of_replaced_answers_is_told_by_scenario():
+    metrics = {
+        "a": {
+            s: {"test": {"overall_fallback_rate": v}} for s, v in (("sleep_gap", 0.5), ("signal_slice", 0.0))
+        }
+    }
+    results = {"fallback": {"a": 0.5}, "substituted": {"a": 7}, "split": "test", "metrics": metrics}
+    assert tables.methods_table([run([], results=results)]) == [("run", "a", "Sleep gap 50.00%", "7", "–")]
 
 
 def test_runs_that_agree_share_a_row_and_others_carry_their_run():
@@ -87,7 +140,7 @@ def test_methods_and_skips_are_listed_with_their_counts():
 def test_import_counts_are_found_at_each_depth(nest):
     tally = {"read": {"HR": 10}, "used": {"watch_hr": 9}, "notes": ["n"]}
     tally["skipped"] = [{"measure": "HR", "reason": "zero", "count": 1}]
-    found = tables.import_counts(run([], results={"import": {"source": "fitbit", **nest(tally)}}))
+    found = import_table.import_counts(run([], results={"import": {"source": "fitbit", **nest(tally)}}))
     assert found.facts == [("source", "fitbit")]
     assert found.used == [("Watch heart rate", "9")]
     assert found.skipped == [("HR", "zero", "1")]
@@ -108,7 +161,7 @@ json_values = st.recursive(
 )
 def test_any_results_file_gives_tables_of_plain_lines(results):
     one = run([], results=results)
-    record = tables.import_counts(one)
+    record = import_table.import_counts(one)
     listed = [*tables.methods_table([one]), *tables.scenario_counts(one), *tables.skipped(one)]
     listed += tables.settings(results) + (
         [] if record is None else [*record.facts, *record.used, *record.skipped]

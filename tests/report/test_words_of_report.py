@@ -7,7 +7,7 @@ from wearjax.report import words
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("watch_hr", "Watch heart rate"), ("iphone_steps", "iPhone steps"), ("sleep_inbed", "In bed"),
+        ("watch_hr", "Watch heart rate"), ("iphone_steps", "Phone steps"), ("sleep_inbed", "In bed"),
         ("workout_hiit", "Workout HIIT"), ("random_noise", "Random noise"), ("lsm2", "LSM-2"),
     ],
 )  # fmt: skip

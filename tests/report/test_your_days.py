@@ -67,6 +67,21 @@ def test_the_course_is_not_moved_by_an_odd_day_and_bridges_no_long_gap():
     assert np.isnan(trend.smooth(date[:4], value[:4], at)).all()
 
 
+def test_a_day_that_cannot_be_leaves_the_others_readable():
+    steps = np.array([8000.0, 7000, 9000, 1e6, 8500, np.nan, 8200])
+    assert person_figures.usual_range(steps) == (7000, 9000)
+    assert person_figures.usual_range(np.full(3, 5.0)) == (5, 5)
+    rates = np.array([58.0, 60, 61, 280, 59, np.nan, 62])
+    n = len(steps)
+    days = person_days.PersonDays(
+        np.full(n, "a"), DAY + np.arange(n), *np.full((3, n), 20.0), steps, np.full(n, 7.0), rates
+    )
+    shown = person_figures.bars(days, "steps", name="s")
+    assert "beyond the axis, up to 1,000,000" in shown
+    assert "beyond the axis" not in person_figures.bars(days, "sleep_hours", name="d")
+    assert "1 day beyond the axis: 280" in person_figures.resting_heart_rate(days, name="h")
+
+
 def test_many_days_become_weeks():
     date = np.arange(DAY - 2, DAY - 2 + 210)  # begins on a Monday
     at, height, width = person_figures.by_bar(date, np.arange(210.0))

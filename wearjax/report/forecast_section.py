@@ -93,6 +93,6 @@ def _channel_line(
         raw = tables.mapping(found.get(f"ch_{c}")).get(metric)
         value = tables.number(float(factor * raw)) if isinstance(raw, int | float) else "–"
         skill = "" if score is None else f"{tables.percent(tables.value_of(score))} %"
-        best = score is not None and tables.value_of(score) == max(values)
+        best = score is not None and tables.value_of(score) == max(values) >= 0
         cells.append((value, "reference" if entry.is_baseline else skill, best))
     return words.readable(channel.name), unit, cells

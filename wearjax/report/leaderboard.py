@@ -82,6 +82,16 @@ def title(found: Sequence[Board]) -> str:
     return f"Leaderboard: {', '.join(board.track for board in found)}"
 
 
+def notes(found: Sequence[Board]) -> list[str]:
+    """What the boards say beside their numbers, in lines for a terminal."""
+    lines = []
+    for board in found:
+        where = f"leaderboard, {board.track}" if board.track else "leaderboard"
+        said = [f"none, {board.reason.removeprefix('leaderboard: ')}"] if board.reason else board.notes
+        lines += [f"{where}: {text}" for text in said]
+    return lines
+
+
 def _board(found: Leaderboard) -> Board:
     at = {(s.method, s.metric, s.scope): s for s in found.scores}
     present = {scope for _, metric, scope in at if metric == SKILL}

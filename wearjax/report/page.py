@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,16 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from wearjax import plural, writing
+from wearjax import plural
 from wearjax.errors import WearjaxError
 from wearjax.report import (
     day_figure,
     figures,
     forecast_section,
     gallery,
+    import_table,
     leaderboard,
+    page_file,
     qa_page,
     run_folder,
     summary,
@@ -59,7 +61,11 @@ class CoverageSection:
 
 
 def write_report(
-    run_dirs: str | os.PathLike | Sequence[str | os.PathLike], out: str | os.PathLike | None = None
+    run_dirs: str | os.PathLike | Sequence[str | os.PathLike],
+    out: str | os.PathLike | None = None,
+    *,
+    overwrite: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> Path:
     """Writes the report of one run folder, or of several side by side; packets give a leaderboard.
 
@@ -71,13 +77,15 @@ def write_report(
             and runs that hold errors of each participant are scored together into one table a track.
         out: the HTML file, or a folder for `report.html`; default `report.html` in the first run folder, or
             beside the first packet.
+        overwrite: replace `out` whatever it is, not an earlier page only.
+        say: told what the page says of the leaderboard, e.g. methods that may not compare.
 
     Returns:
         The written file.
 
     Raises:
-        WearjaxError: no run folder given, none of the known files in one, a file that cannot be read, or a
-            packet that is not valid.
+        WearjaxError: no run folder given, none of the known files in one, a file that cannot be read, a
+            packet that is not valid, or a file at `out` that is no page of this library.
     """
     paths = [run_dirs] if isinstance(run_dirs, str | os.PathLike) else list(run_dirs)
     if not paths:
@@ -86,19 +94,18 @@ def write_report(
     if vital:
         if len(paths) > 1:
             raise WearjaxError(f"{vital[0]}: a VitalBench run has a page of its own; give it alone")
-        return vital_page.write(vital[0], out)
+        return vital_page.write(vital[0], out, overwrite=overwrite)
     if any(qa_page.is_run(path) for path in paths):
-        return qa_page.write([Path(path) for path in paths], out)
+        return qa_page.write([Path(path) for path in paths], out, overwrite=overwrite)
+    first = Path(paths[0])
+    target = page_file.place(first.parent if first.is_file() else first, out, overwrite=overwrite)
     folders, packets = leaderboard.separate(paths)
     runs = [run_folder.read(folder, name=name) for folder, name in zip(folders, _names(folders), strict=True)]
-    first = Path(paths[0])
-    target = (first.parent if first.is_file() else first) / "report.html" if out is None else Path(out)
-    target = target / "report.html" if target.is_dir() else target
-    html = render(runs, leaderboard.boards(folders, packets))
-    with writing.file(target, error=WearjaxError) as partial:
-        # A lone surrogate in a file name or id must not stop the page.
-        partial.write_text(html, encoding="utf-8", errors="replace")
-    return target
+    boards = leaderboard.boards(folders, packets)
+    if say is not None:
+        for note in leaderboard.notes(boards):
+            say(note)
+    return page_file.write(render(runs, boards), target)
 
 
 def _names(folders: Sequence[str | os.PathLike]) -> list[str]:
@@ -141,6 +148,7 @@ def render(runs: Sequence[RunFolder], boards: Sequence[leaderboard.Board] = ()) 
         only_filled=only_filled,
         only_prediction=only_prediction,
         only_forecasting=only_forecasting,
+        mixed_tracks=any(r.is_prediction or r.is_forecasting for r in runs),
         channel_table=forecast_section.channel_table(runs, rows),
         window_sections=forecast_section.window_sections(runs, rows, palette),
         counted=[(r, counted) for r in runs if (counted := tables.counted(r))],
@@ -156,7 +164,7 @@ def render(runs: Sequence[RunFolder], boards: Sequence[leaderboard.Board] = ()) 
         methods=tables.methods_table(runs),
         skipped=[(r, tables.skipped(r)) for r in runs],
         filled=[(r, tables.filled_cells(r)) for r in runs],
-        imports=[(r, counts) for r in runs if (counts := tables.import_counts(r)) is not None],
+        imports=[(r, counts) for r in runs if (counts := import_table.import_counts(r)) is not None],
         settings=[_settings(r) for r in runs],
     )
 

@@ -13,13 +13,13 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from wearjax import writing
+from wearjax import plural
 from wearjax.benchmarks.wearableqa import analysis, comparison, results
 from wearjax.benchmarks.wearableqa.analysis import Accuracy, Paired
 from wearjax.benchmarks.wearableqa.comparison import Comparison, Difference
 from wearjax.benchmarks.wearableqa.results import QAResults, percent, points
 from wearjax.errors import WearjaxError
-from wearjax.report import drawing, words
+from wearjax.report import drawing, page_file, words
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHANCE = 1 / len(analysis.LETTERS)
@@ -51,12 +51,16 @@ class Part:
 
 
 def write(
-    folders: Sequence[str | os.PathLike] | str | os.PathLike, out: str | os.PathLike | None = None
+    folders: Sequence[str | os.PathLike] | str | os.PathLike,
+    out: str | os.PathLike | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Writes the page of one run, or of several with their comparison.
 
     Args:
         out: the HTML file, or a folder for `report.html`; default is the first run folder.
+        overwrite: replace `out` whatever it is, not an earlier page only.
 
     Raises:
         WearjaxError: results that cannot be read or compared, or a page that cannot be written.
@@ -64,15 +68,10 @@ def write(
     given = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     if not given:
         raise WearjaxError("no run folder given")
+    target = page_file.place(Path(given[0]), out, overwrite=overwrite)
     runs = [results.read(folder) for folder in given]
     together = comparison.compare(runs) if len(runs) > 1 else None
-    html = _render(runs, together)
-    target = Path(given[0]) / "report.html" if out is None else Path(out)
-    target = target / "report.html" if target.is_dir() else target
-    with writing.file(target, error=WearjaxError) as partial:
-        # A lone surrogate in a file name or id must not stop the page.
-        partial.write_text(html, encoding="utf-8", errors="replace")
-    return target
+    return page_file.write(_render(runs, together), target)
 
 
 def _render(runs: list[QAResults], together: Comparison | None) -> str:
@@ -101,9 +100,15 @@ def _part(run: QAResults, name: str) -> Part:
     total = run.overall
     warning = ""
     if total.failed:
-        warning = f"{total.failed:,} of {total.n:,} questions got no reply and count as wrong."
+        warning = (
+            f"{total.failed:,} of {total.n:,} {plural.noun(total.n, 'question')} got no reply and "
+            f"{plural.noun(total.failed, 'counts', 'count')} as wrong."
+        )
     elif total.n and total.unparsed / total.n > 0.05:
-        warning = f"{total.unparsed:,} of {total.n:,} replies named no option and count as wrong."
+        warning = (
+            f"{total.unparsed:,} of {total.n:,} {plural.noun(total.n, 'reply', 'replies')} named no option and "
+            f"{plural.noun(total.unparsed, 'counts', 'count')} as wrong."
+        )
     spread = run.positions
     letters = "No reply named an option."
     if spread.n:
@@ -115,7 +120,8 @@ def _part(run: QAResults, name: str) -> Part:
     return Part(
         title=words.plain(run.title),
         anchor=name,
-        sentence=f"{percent(total.accuracy)} of {total.n:,} questions answered rightly, 95 % interval "
+        sentence=f"{percent(total.accuracy)} of {total.n:,} {plural.noun(total.n, 'question')} answered rightly, "
+        f"95 % interval "
         f"{percent(total.low)} to {percent(total.high)}; chance is {percent(_CHANCE)}.",
         warning=warning,
         figure=_bars(run, name),
@@ -182,14 +188,15 @@ def _formats(together: Comparison | None) -> list[tuple[str, list[tuple[str, ...
     ]
 
 
-def _differences(together: Comparison | None) -> list[tuple[str, list[tuple[str, list[tuple[str, ...]]]]]]:
+def _differences(
+    together: Comparison | None,
+) -> list[tuple[str, tuple[str, str], list[tuple[str, list[tuple[str, ...]]]]]]:
     if together is None:
         return []
-    groups = (
-        ("Reasoning against the letter alone", together.reasoning),
-        ("Less data against all", together.removals),
-    )
-    return [(heading, [_difference(each) for each in found]) for heading, found in groups if found]
+    return [
+        (heading, (first.capitalize(), second.capitalize()), [_difference(each) for each in found])
+        for heading, (first, second), found in together.differences()
+    ]
 
 
 def _difference(each: Difference) -> tuple[str, list[tuple[str, ...]]]:

@@ -28,7 +28,7 @@ _IMPUTED = "imputed/"
 
 @dataclass(frozen=True)
 class Score:
-    """One row of `scores.parquet`; NaN where the run has no such number."""
+    """One row of `scores.parquet`; NaN (0 of counts) where the run has no such number."""
 
     method: str
     metric: str
@@ -39,6 +39,7 @@ class Score:
     ci_lo: float
     ci_hi: float
     n_boot: int
+    n_participants: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +207,7 @@ def _read_scores(file: Path) -> list[Score]:
                 Score(
                     str(row["method"]), str(row["metric"]), str(row["scope"]),
                     int(row.get("n_tasks") or 0), **numbers, n_boot=int(row.get("n_boot") or 0),
+                    n_participants=int(row.get("n_participants") or 0),
                 )
             )  # fmt: skip
     except (ValueError, TypeError) as error:

@@ -9,6 +9,7 @@ import numpy as np
 
 from wearjax.report import figures, tables, words
 from wearjax.report.run_folder import RunFolder, Score
+from wearjax.scores import completeness
 
 _MUST_AGREE = {
     "split": "split",
@@ -61,15 +62,18 @@ def sentences(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> list[s
 def _best(runs: Sequence[RunFolder], rows: Sequence[tables.Entry]) -> str:
     scored = [r for r in rows if not r.is_baseline and math.isfinite(r.overall())]
     if not scored:
-        return "No method has an overall skill: none shares a participant with an error with the baseline."
+        return (
+            "No method has an overall skill: each lacks a task that others have, or shares no participant with an "
+            "error with the baseline."
+        )
     best = scored[0]
     learned = next((r for r in scored if r.is_learned), None)
     text = f"{_cohort(runs, best)}{_verdict(best, runs)}"
     if len(rows) > 2:
-        text += f", the best of {len(rows)} methods"
+        text += f", the best of {len(scored) + sum(r.is_baseline for r in rows)} methods"
     if learned is not None and learned is not best:
         text += f"; the best learned method, {learned.label}, {_verdict(learned, runs, subject=False)}"
-    elif learned is None:
+    elif learned is None and not any(r.is_own for r in rows):
         text += "; none of them is a learned model"
     return text + "."
 
@@ -91,7 +95,7 @@ def _verdict(entry: tables.Entry, runs: Sequence[RunFolder], *, subject: bool = 
     more = "less" if value >= 0 else "more"
     amount = f"{tables.percent(abs(value))} % {more} error than {words.plain(baseline, 60)}"
     interval = ""
-    if math.isfinite(score.ci_lo) and math.isfinite(score.ci_hi):
+    if math.isfinite(score.ci_lo) and math.isfinite(score.ci_hi) and score.n_participants != 1:
         low, high = sorted((score.ci_lo, score.ci_hi) if value >= 0 else (-score.ci_hi, -score.ci_lo))
         interval = f" (95 % interval {tables.percent(low)} to {tables.percent(high)} %"
         interval += ", so no clear difference)" if low <= 0 <= high else ")"
@@ -161,7 +165,26 @@ def notes(runs: Sequence[RunFolder]) -> list[str]:
         own = run.results.get("notes")
         prefix = f"{run.name}: " if len(runs) > 1 else ""
         found += [prefix + words.plain(text, 500) for text in own] if isinstance(own, list) else []
+        lacking = completeness.lacking(
+            run.scores or (), baseline=run.baseline, methods=tables.scored_methods(run)
+        )
+        found += [prefix + words.plain(text, 500) for text in completeness.told(lacking)]
+        people = _scored_participants(run)
+        few = completeness.few_participants(people) if people else None
+        found += [prefix + few] if few else []
     return found
+
+
+def _scored_participants(run: RunFolder) -> int:
+    """Participants behind the scores: of outcomes, those of the task with most; 0 where that is not known."""
+    if not run.scores:
+        return 0
+    if run.is_prediction:
+        found = tables.mapping(run.results.get("tasks")).values()
+        sizes = [tables.mapping(task).get("n_test") for task in found]
+        return max((n for n in sizes if isinstance(n, int)), default=0)
+    people = run.results.get("n_participants")
+    return people if isinstance(people, int) and _is_count(people) else 0
 
 
 def facts(run: RunFolder) -> list[tuple[str, str]]:

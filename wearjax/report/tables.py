@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from wearjax import tasks
 from wearjax.channels import CATEGORIES, NAMES
 from wearjax.report import words
 from wearjax.report.run_folder import RunFolder, Score
+from wearjax.scores import completeness
 
 SKILL, RANK, FAIR_SKILL = "skill", "rank", "fair_skill"
 FORECAST_CATEGORIES = tuple(name.replace("workouts", "workout") for name in CATEGORIES)
@@ -27,13 +28,19 @@ _OUTCOMES = {**tasks.TASKS, **tasks.EXTRA_TASKS}
 
 @dataclass(frozen=True)
 class Entry:
-    """A method of a run: one row of the skill table. `label` is unique on the page."""
+    """A method of a run: one row of the skill table. `label` is unique on the page.
+
+    Attributes:
+        is_own: it is not of this library.
+        scores: those that may stand beside other methods' (`scores.completeness`).
+    """
 
     label: str
     method: str
     run: str
     is_baseline: bool
     is_learned: bool
+    is_own: bool
     scores: dict[tuple[str, str], Score] = field(repr=False)
 
     def skill(self, scope: str) -> Score | None:
@@ -69,8 +76,9 @@ class SkillTable:
 
 
 def value_of(score: Score) -> float:
-    """The point estimate; the bootstrap mean where a run stored no point."""
-    return score.mean if math.isnan(score.point) else score.point
+    """What is reported: the bootstrap mean, of fair skill the point; the other where a run has only one."""
+    first, second = (score.point, score.mean) if score.metric == FAIR_SKILL else (score.mean, score.point)
+    return second if math.isnan(first) else first
 
 
 def percent(value: float) -> str:
@@ -87,9 +95,12 @@ def entries(runs: Sequence[RunFolder]) -> list[Entry]:
     """
     found: dict[str, list[tuple[RunFolder, dict[tuple[str, str], Score]]]] = {}
     for run in runs:
-        by_method: dict[str, dict[tuple[str, str], Score]] = {}
-        for score in run.scores or ():
-            by_method.setdefault(score.method, {})[score.metric, score.scope] = score
+        by_method: dict[str, dict[tuple[str, str], Score]]
+        lines = run.scores or []
+        lacking = completeness.lacking(lines, baseline=run.baseline, methods=scored_methods(run))
+        by_method = {method: {} for method in scored_methods(run)}
+        for score in completeness.comparable(lines, lacking, baseline=run.baseline):
+            by_method[score.method][score.metric, score.scope] = score
         for method, scores in by_method.items():
             variants = found.setdefault(method, [])
             if not any(_same(scores, other) for _, other in variants):
@@ -100,8 +111,18 @@ def entries(runs: Sequence[RunFolder]) -> list[Entry]:
             name = words.plain(method, 60)
             label = name if len(variants) == 1 else f"{name}{words.RUN_MARK}{run.name}"
             is_baseline = method == run.baseline
-            rows.append(Entry(label, method, run.name, is_baseline, words.is_learned(method), scores))
+            own = mapping(run.results.get("config")).get("own_methods")
+            is_own = isinstance(own, list) and method in own
+            is_learned = words.is_learned(method) and not is_own
+            rows.append(Entry(label, method, run.name, is_baseline, is_learned, is_own, scores))
     return sorted(rows, key=lambda entry: (-entry.overall(), entry.label))
+
+
+def scored_methods(run: RunFolder) -> list[str]:
+    """Those that have a score, and those that the evaluation asked in vain."""
+    named = run.results.get("methods")
+    asked = [m for m in named if isinstance(m, str)] if run.scores and isinstance(named, list) else []
+    return list(dict.fromkeys([*(score.method for score in run.scores or ()), *asked]))
 
 
 def _same(a: dict[tuple[str, str], Score], b: dict[tuple[str, str], Score]) -> bool:
@@ -144,7 +165,7 @@ def scenario_scopes(rows: Iterable[Entry]) -> list[str]:
 
 def skill_table(rows: Sequence[Entry], scopes: Sequence[str], *, metric: str = SKILL) -> SkillTable:
     """Skill (or fair skill) in percent with its interval and rank, the best of each column marked."""
-    best = {s: _best((r.scores.get((metric, s)) for r in rows), largest=True) for s in scopes}
+    best = {s: _best(_candidates(rows, s, metric), largest=True) for s in scopes}
     # Ranks count the methods of one run: those of two runs do not compare. Fair skills have no rank.
     ranked = rows if len({r.run for r in rows}) == 1 and metric == SKILL else []
     best_rank = {s: _best((r.scores.get((RANK, s)) for r in ranked), largest=False) for s in scopes}
@@ -154,6 +175,20 @@ def skill_table(rows: Sequence[Entry], scopes: Sequence[str], *, metric: str = S
         n_tasks=[_tasks(rows, s) if metric == SKILL else "" for s in scopes],
         rows=[(r, [_cell(r, s, best[s], best_rank[s], metric) for s in scopes]) for r in rows],
     )
+
+
+def _candidates(rows: Sequence[Entry], scope: str, metric: str) -> Iterator[Score]:
+    """What may be the best of a column: of as many tasks as any, and no worse than the baseline.
+
+    Equal errors in all subgroups are no merit of a method that makes more of them: it is no best in fair skill.
+    """
+    most = max((s.n_tasks for r in rows if (s := r.skill(scope)) is not None), default=0)
+    for row in rows:
+        score = row.scores.get((metric, scope))
+        if score is None or value_of(score) < 0 or (metric == FAIR_SKILL and row.overall() < 0):
+            continue
+        if metric == FAIR_SKILL or score.n_tasks == most:
+            yield score
 
 
 def _best(scores: Iterable[Score | None], *, largest: bool) -> float:
@@ -187,16 +222,16 @@ def _cell(entry: Entry, scope: str, best: float, best_rank: float, metric: str) 
     if score is None or math.isnan(value_of(score)):
         return Cell(rank=rank_text, best_rank=rank_value == best_rank)
     value = value_of(score)
-    # The interval of a fair skill is of the point, not of the draws' mean.
-    interval = _interval(score, None)
-    if metric != FAIR_SKILL and not math.isnan(score.mean):
-        interval = f"{percent(score.mean)}{interval}"
+    interval = _interval(score, None).strip()
+    if metric != FAIR_SKILL and not (math.isnan(score.mean) or math.isnan(score.point)):
+        interval += f"{' ' if interval else ''}point {percent(score.point)}"
     return Cell(
         percent(value),
         "reference" if entry.is_baseline else interval,
         rank_text,
         repr(float(value)),
-        best=value == best,
+        # A row that only ties in value may be no candidate.
+        best=value == best and (metric != FAIR_SKILL or entry.overall() >= 0),
         best_rank=rank_value == best_rank,
     )
 
@@ -204,6 +239,8 @@ def _cell(entry: Entry, scope: str, best: float, best_rank: float, metric: str) 
 def _interval(score: Score, form: str | None) -> str:
     if math.isnan(score.ci_lo) or math.isnan(score.ci_hi):
         return ""
+    if score.n_participants == 1:  # every draw is of the same participant
+        return " [not available]"
     low, high = (percent(b) if form is None else form.format(b) for b in (score.ci_lo, score.ci_hi))
     return f" [{low}, {high}]"
 
@@ -253,6 +290,8 @@ def methods_table(runs: Sequence[RunFolder]) -> list[tuple[str, str, str, str, s
         for method in dict.fromkeys((*rate, *count, *seconds)):
             share = rate.get(method)
             share = f"{share:.2%}" if isinstance(share, int | float) else number(share)
+            by_scenario = _shares(run, method)
+            share = by_scenario or share
             rows.append(
                 (
                     run.name,
@@ -263,6 +302,17 @@ def methods_table(runs: Sequence[RunFolder]) -> list[tuple[str, str, str, str, s
                 )
             )
     return rows
+
+
+def _shares(run: RunFolder, method: str) -> str:
+    """Share of substituted answers in each scenario that has any; empty where there is none."""
+    found = []
+    for scenario, splits in mapping(mapping(run.results.get("metrics")).get(method)).items():
+        cell = mapping(mapping(splits).get(str(run.results.get("split"))))
+        share = cell.get("overall_fallback_rate")
+        if isinstance(share, int | float) and share > 0:
+            found.append(f"{words.scope(scenario)} {share:.2%}")
+    return ", ".join(found)
 
 
 def scenario_counts(run: RunFolder) -> list[tuple[str, str, str, str]]:
@@ -296,43 +346,6 @@ def counted(run: RunFolder) -> list[tuple[str, str]]:
 def filled_cells(run: RunFolder) -> list[tuple[str, str]]:
     """Channel and filled minutes of an imputation of recordings."""
     return [(words.channel(str(k)), number(v)) for k, v in mapping(run.results.get("filled_cells")).items()]
-
-
-@dataclass(frozen=True)
-class ImportCounts:
-    """What an import read, used and left out, and its notes."""
-
-    facts: list[tuple[str, str]]
-    read: list[tuple[str, str]]
-    used: list[tuple[str, str]]
-    skipped: list[tuple[str, str, str]]
-    notes: list[str]
-
-
-def import_counts(run: RunFolder) -> ImportCounts | None:
-    """The provenance of the recordings, from `results["import"]`; None where the run has none.
-
-    The counts may lie at the top level, under `import` or under `tally`; the rest are facts about the origin.
-    """
-    provenance = mapping(run.results.get("import"))
-    if not provenance:
-        return None
-    tally = {**provenance, **mapping(provenance.get("import")), **mapping(provenance.get("tally"))}
-    left_out = tally.get("skipped")
-    rows = [mapping(r) for r in left_out] if isinstance(left_out, list) else []
-    counted = {"read", "used", "skipped", "notes", "import", "tally"}
-    notes = tally.get("notes")
-    return ImportCounts(
-        facts=settings({k: v for k, v in provenance.items() if k not in counted}),
-        read=[(words.plain(k), number(v)) for k, v in mapping(tally.get("read")).items()],
-        used=[(words.channel(str(k)), number(v)) for k, v in mapping(tally.get("used")).items()],
-        skipped=[
-            (words.plain(r.get("measure", "")), words.plain(r.get("reason", "")), number(r.get("count")))
-            for r in rows
-        ]
-        or [("", words.plain(k), number(v)) for k, v in flatten(mapping(left_out))],
-        notes=[words.plain(n, 500) for n in notes] if isinstance(notes, list) else [],
-    )
 
 
 def settings(tree: object) -> list[tuple[str, str]]:

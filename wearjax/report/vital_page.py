@@ -12,11 +12,11 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from wearjax import json_text, plural, vitals, writing
+from wearjax import json_text, plural, vitals
 from wearjax.benchmarks.vitalbench import jobs
 from wearjax.benchmarks.vitalbench import results as result_tables
 from wearjax.errors import WearjaxError
-from wearjax.report import drawing, words
+from wearjax.report import drawing, page_file, words
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _METRICS = {
@@ -47,27 +47,26 @@ def is_run(folder: str | os.PathLike) -> bool:
         return False
 
 
-def write(folder: str | os.PathLike, out: str | os.PathLike | None = None) -> Path:
+def write(
+    folder: str | os.PathLike, out: str | os.PathLike | None = None, *, overwrite: bool = False
+) -> Path:
     """Writes the page of one run.
 
     Args:
         out: the HTML file; default `report.html` in the run folder.
+        overwrite: replace `out` whatever it is, not an earlier page only.
 
     Raises:
         WearjaxError: results that cannot be read, or a page that cannot be written.
     """
     folder = Path(folder)
+    target = page_file.place(folder, out, overwrite=overwrite)
     try:
         results = json_text.loads((folder / "results.json").read_text())
         html = _render(folder, results)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WearjaxError(f"{folder}: results.json is not that of a VitalBench run ({error})") from None
-    target = folder / "report.html" if out is None else Path(out)
-    target = target / "report.html" if target.is_dir() else target
-    with writing.file(target, error=WearjaxError) as partial:
-        # A lone surrogate in a file name or id must not stop the page.
-        partial.write_text(html, encoding="utf-8", errors="replace")
-    return target
+    return page_file.write(html, target)
 
 
 def _render(folder: Path, results: dict[str, Any]) -> str:
@@ -230,7 +229,10 @@ def _jobs(jobs: dict[str, dict[str, Any]]) -> list[tuple[str, list[str]]]:
 def _switches(config: dict[str, Any]) -> list[tuple[str, str]]:
     values = {name: str(value) for name, value in config["switches"].items()}
     if config["track"] == 3:  # as the released scripts evaluate it
-        values["channel_order"] = f"identity across centres, {values['channel_order']} for the upper bound"
+        orders = {"upper_bound": values["channel_order"], **config.get("channel_orders", {})}
+        values["channel_order"] = f"identity across centres, {orders['upper_bound']} for the upper bound"
+        if "best_epoch" in orders:
+            values["channel_order"] += f"; {orders['best_epoch']} where the best epoch is chosen"
     return [(words.readable(name), value) for name, value in values.items()]
 
 

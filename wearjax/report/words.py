@@ -34,7 +34,7 @@ _FIXED = {
 OBSERVED_COLOUR = "#222222"
 SHADE_COLOUR = "#E9E4D4"  # cells that were hidden or filled
 _WORDS = {
-    "hr": "heart rate", "iphone": "iPhone", "watch": "Watch", "lsm2": "LSM-2", "locf": "LOCF",
+    "hr": "heart rate", "iphone": "phone", "watch": "Watch", "lsm2": "LSM-2", "locf": "LOCF",
     "hiit": "HIIT", "sleep_asleep": "asleep", "sleep_inbed": "in bed",
 }  # fmt: skip
 
@@ -43,7 +43,7 @@ def readable(name: str) -> str:
     """`watch_hr` → `Watch heart rate`; a name with nothing to translate keeps its spelling."""
     name = plain(name)
     words = _WORDS.get(name) or " ".join(_WORDS.get(word, word) for word in name.split("_"))
-    return words[:1].upper() + words[1:] if words[:6] != "iPhone" else words
+    return words[:1].upper() + words[1:]
 
 
 def plain(text: object, limit: int = 200) -> str:

@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 
 from wearjax.errors import ConfigError
 
+_HALF_OVERFLOW = 65520.0  # from here on float16 rounds to infinity
+
 
 @dataclass(frozen=True, eq=False)
 class SubgroupErrors:
@@ -69,6 +71,15 @@ def half_precision(values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*s
     """
     with np.errstate(over="ignore"):
         return values.astype(np.float16).astype(np.float32)
+
+
+def within_half_precision(values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """The values, infinite where `half_precision` would make them so; the same array where none is.
+
+    An error of such a value is undefined: whoever wants to score all methods on the same cells must replace it.
+    """
+    beyond = np.abs(values) >= _HALF_OVERFLOW
+    return np.where(beyond, np.float32(np.inf), values) if beyond.any() else values
 
 
 def error_sums(

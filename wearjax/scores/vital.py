@@ -37,7 +37,8 @@ def case_metrics(
     Args:
         prediction: all windows of the case, scored variables only.
         observed: entries that count; by default those whose target is not 0.
-        cc, r2: what the published columns hold: `spearman` or `pearson`, `variables` or `temporal`.
+        cc: what the published column CC holds: `spearman` or `pearson`.
+        r2: what the published column R2 holds: `variables` or `temporal`.
         name: of the method, for the error.
 
     Raises:

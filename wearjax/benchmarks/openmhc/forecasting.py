@@ -15,7 +15,7 @@ from typing import Any
 from wearjax import __version__
 from wearjax import engine as engines
 from wearjax.benchmarks import result_files
-from wearjax.benchmarks.openmhc import arguments, forecasting_results, parts
+from wearjax.benchmarks.openmhc import arguments, forecasting_results, parts, scored_on
 from wearjax.benchmarks.openmhc.forecasting_cases import Cases
 from wearjax.benchmarks.openmhc.forecasting_parts import ForecastingParts
 from wearjax.benchmarks.openmhc.forecasting_results import ForecastingResults
@@ -57,12 +57,13 @@ def evaluate_forecasting(
     finite) is taken from seasonal naive on the same history and counted.
 
     Args:
-        method: anything with `predict(history, horizon)` as `wearjax.predict.forecaster.Forecaster` describes it,
-            or a dict of names to such; an empty one evaluates the baseline alone.
+        method: anything with `predict(history, horizon)` as `wearjax.predict.forecaster.Forecaster` describes it, a
+            trained model that forecasts (`wearjax.load_pretrained`, `wearjax.load_exported`), or a dict of names to
+            such; an empty one evaluates the baseline alone.
         data_dir: day store with splits, or OpenMHC data root with hourly trajectories.
         horizon: hours to forecast, 24 or 48.
         split: `test` or `validation` (`val`).
-        max_samples: evaluate the first windows only, participants in order.
+        max_samples: evaluate that many windows, spread evenly over the participants and over the windows of each.
         sample_index: file of time points, `{user: [day index]}`; default is the one that a data root brings along,
             else they are drawn by the published rules.
         start_hour: hours by which every window starts after midnight (`daily_start_hour_offset`).
@@ -71,8 +72,9 @@ def evaluate_forecasting(
             end is kept there: the same call goes on from it, reads what is finished, and methods may be added.
         bootstrap: draws for the intervals; 0 for none.
         seed: of the bootstrap, of the example windows, and of the time points where they are drawn.
-        engine, jobs: where participants are worked on, see `wearjax.engine.Engine`; scores do not depend on it. Trained
+        engine: where participants are worked on, see `wearjax.engine.Engine`; scores do not depend on it. Trained
             models run in this process only.
+        jobs: processes or workers of the engine.
         force: replace what is in `output_dir`, and start over.
         progress: called with (forecasts done, forecasts), a forecast being one window of one method.
 
@@ -81,12 +83,13 @@ def evaluate_forecasting(
             evaluation, finished or not; the message names what differs. MethodError: a method broke its contract or
             failed. StoreError, SourceError: the data or time points are not readable.
     """
-    methods = _methods(method, method_name)
+    methods = _methods(method, method_name, data_dir)
     given = tuple(methods) or (BASELINE,)
     methods = {BASELINE: methods.pop(BASELINE, None) or SeasonalNaive(), **methods}
     split = arguments.split_of(split)
     _check(horizon, start_hour)
     arguments.check_least(max_samples=(max_samples, 1), bootstrap=(bootstrap, 0))
+    arguments.check_seeds(seed=seed)
     if engine is not None or jobs is not None:
         protocols.check_elsewhere(methods)
     result_files.check_folder(output_dir)
@@ -114,7 +117,8 @@ def evaluate_forecasting(
         run.table.finish(run.scale, tuple(methods)),
         method_names=given,
         config={
-            "methods": list(methods), "data_dir": str(data_dir), "bootstrap": bootstrap, **settings,
+            "methods": list(methods), "own_methods": arguments.of_ones_own(methods), "data_dir": str(data_dir),
+            "bootstrap": bootstrap, **settings,
             "sample_index": origin, "training_start_hours": _training_starts(methods),
         },
         versions=arguments.versions(),
@@ -128,16 +132,17 @@ def evaluate_forecasting(
         counts={name: dict(found) for name, found in run.counts.items() if found},
         gallery=run.gallery.arrays(tuple(methods)),
         provenance=getattr(getattr(records, "days", None), "meta", {}).get("provenance", {}),
+        scored_on=_scored_on(cases, settings, origin),
     )  # fmt: skip
     if folder is not None:
         results.save(folder)
     return results
 
 
-def _methods(method: Any, name: str | None) -> dict[str, Any]:
-    found = arguments.methods_by_name(method, name, call="predict(history, horizon)")
-    if not isinstance(found.get(BASELINE, SeasonalNaive()), SeasonalNaive):
-        raise ConfigError(f"method name {BASELINE!r}: taken by the baseline; choose another")
+def _methods(method: Any, name: str | None, data_dir: str | os.PathLike) -> dict[str, Any]:
+    made = arguments.of_trained(data_dir, "as_forecaster")
+    found = arguments.methods_by_name(method, name, call="predict(history, horizon)", made=made)
+    arguments.check_baseline(found, BASELINE, SeasonalNaive)
     return found
 
 
@@ -146,6 +151,15 @@ def _check(horizon: int, start_hour: int) -> None:
         raise ConfigError(f"horizon: expected {' or '.join(map(str, HORIZONS))} hours, got {horizon}")
     if not -24 < start_hour < 24:
         raise ConfigError(f"start_hour: expected -23 to 23, got {start_hour}")
+
+
+def _scored_on(cases: Cases, settings: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """A digest of the records and windows; a file of time points goes without its path."""
+    cells = {"windows": scored_on.digest(cases.digest(), settings["horizon"], settings["start_hour"])}
+    chosen = {name: settings[name] for name in ("split", "horizon", "max_samples", "start_hour")}
+    points = origin if origin.startswith("drawn") else "of a file"
+    counts = {"participants": len(cases.participants), "windows": cases.n_windows}
+    return scored_on.facts({**chosen, "time_points": points, **counts}, cells)
 
 
 def _points(

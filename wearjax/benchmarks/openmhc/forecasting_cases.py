@@ -61,6 +61,22 @@ class Windows:
         return np.ascontiguousarray(self.values[:, hours].swapaxes(0, 1))
 
 
+def _spread(days: Mapping[str, np.ndarray], n: int) -> dict[str, np.ndarray]:
+    """So many windows in all: participants take turns, and those of one lie evenly among its windows."""
+    sizes = np.array([len(own) for own in days.values()], np.int64)
+    rounds = 0
+    while np.minimum(sizes, rounds + 1).sum() <= n and rounds < sizes.max(initial=0):
+        rounds += 1
+    taken = np.minimum(sizes, rounds)
+    more = np.flatnonzero(sizes > rounds)[: max(n - int(taken.sum()), 0)]
+    taken[more] += 1
+    return {
+        participant: own[np.arange(k) * len(own) // k + (len(own) // k) // 2]
+        for (participant, own), k in zip(days.items(), taken.tolist(), strict=True)
+        if k
+    }
+
+
 class Cases:
     """The evaluated windows of a split, participant by participant.
 
@@ -68,7 +84,8 @@ class Cases:
         points: day indices by participant; those of other splits are passed over.
         members: participants of the split.
         start_hour: shifts every origin by so many hours.
-        max_samples: keep the first windows only, participants in order.
+        max_samples: keep that many windows; participants have as many of them as each other, as far as they reach, and
+            each one's lie evenly among its windows.
 
     Attributes:
         participants: those with a window, sorted.
@@ -87,21 +104,21 @@ class Cases:
     ):
         self.trajectories, self.horizon, self.start_hour = trajectories, horizon, start_hour
         found: Counter[str] = Counter()
-        left = max_samples
-        self._days: dict[str, np.ndarray] = {}
+        possible: dict[str, np.ndarray] = {}
         for participant in sorted(members):
             if participant not in trajectories:
                 found["participants of the split without a day"] += 1
                 found["time points of participants without a day"] += len(points.get(participant, ()))
                 continue
             days = self._possible(participant, points.get(participant, ()), found)
-            kept = days if left is None else days[:left]
-            found["time points beyond max_samples"] += len(days) - len(kept)
-            left = None if left is None else left - len(kept)
-            if len(kept):
-                self._days[participant] = kept
-            elif not len(days):
+            if len(days):
+                possible[participant] = days
+            else:
                 found["participants without a time point"] += 1
+        self._days = possible if max_samples is None else _spread(possible, max_samples)
+        beyond = sum(map(len, possible.values())) - sum(map(len, self._days.values()))
+        found["time points beyond max_samples"] = beyond
+        found["participants beyond max_samples"] = len(possible) - len(self._days)
         self.participants = tuple(self._days)
         self.skipped = {reason: n for reason, n in found.items() if n}
 

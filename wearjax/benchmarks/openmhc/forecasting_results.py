@@ -20,6 +20,7 @@ from wearjax.benchmarks.openmhc import (
     forecasting_scores,
     forecasting_summary,
     packet,
+    score_text,
 )
 from wearjax.benchmarks.openmhc.forecasting_metrics import BINARY_METRICS, CONTINUOUS_METRICS, UserMetrics
 from wearjax.benchmarks.openmhc.forecasting_scores import (
@@ -56,6 +57,7 @@ class ForecastingResults:
         counts: what methods counted themselves, e.g. series that could not be fitted.
         config, versions: to repeat the evaluation.
         provenance: where the recordings come from, as far as their store says.
+        scored_on: windows, as packets tell them; empty where they are not known.
         gallery: a few windows with their forecasts, as `forecasting_gallery` keeps them.
         run_dir: where they were saved; None before.
         at: the scores by method, metric and scope.
@@ -75,6 +77,7 @@ class ForecastingResults:
     config: dict[str, Any]
     versions: dict[str, str]
     provenance: dict[str, Any] = field(default_factory=dict)
+    scored_on: dict[str, Any] = field(default_factory=dict)
     gallery: dict[str, np.ndarray] = field(default_factory=dict)
     run_dir: Path | None = None
     at: dict[tuple[str, str, str], ForecastScore] = field(init=False)
@@ -84,7 +87,8 @@ class ForecastingResults:
 
     def __repr__(self) -> str:
         shown = forecasting_summary.percent
-        skills = [f"{m} {shown(self.at.get((m, SKILL, OVERALL)))} %" for m in self.method_names[:3]]
+        found = forecasting_summary.comparable(self)
+        skills = [f"{m} {shown(found.get(m, SKILL, OVERALL))} %" for m in self.method_names[:3]]
         more = ", …" if len(self.method_names) > 3 else ""
         return f"ForecastingResults({self.cohort}: {', '.join(skills)}{more})"
 
@@ -170,13 +174,14 @@ class ForecastingResults:
                 yield from ((method, channel, metric, value) for metric, value in values.items())
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The metrics in long form: method, channel, metric, value."""
+        """The metrics in long form: method, channel (`ch_5`), metric, value, channel_name (`watch_hr`)."""
         import pandas as pd
 
-        return pd.DataFrame(self.rows(), columns=list(COLUMNS))
+        frame = pd.DataFrame(self.rows(), columns=list(COLUMNS))
+        return frame.assign(channel_name=frame["channel"].map(score_text.channel))
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Writes `to_dataframe` as CSV."""
+        """Writes the metrics in long form as CSV, channels by their published codes."""
         result_files.write_csv(path, COLUMNS, self.rows())
 
     def to_json(self, path: str | os.PathLike) -> None:
@@ -200,12 +205,17 @@ class ForecastingResults:
         *,
         submission: packet.Submission | None = None,
         method: str | None = None,
+        force: bool = False,
     ) -> Path:
         """Writes the leaderboard packet of one method; returns the path of its description.
 
         Args:
             submission: name, submitter and links; default names the method only.
-            method: which one; needed when several were given.
+            method: which one; default the only one given, or the only learned one of them.
+            force: replace what stands in the way, not an earlier packet of the method only.
+
+        Raises:
+            ConfigError: no method is chosen of several, or the folder holds something else.
         """
         method = packet.one_of(self.methods, self.method_names, method)
         about = submission or packet.Submission(name=method, submitter="", code_url="")
@@ -216,6 +226,8 @@ class ForecastingResults:
             track="forecasting",
             subtrack=forecasting_packet.SUBTRACK,
             fallback_rate=self.fallback_rates[method],
+            scored_on=self.scored_on,
+            force=force,
         )
 
     def save(self, folder: str | os.PathLike) -> None:
@@ -282,6 +294,7 @@ class ForecastingResults:
             "config": self.config,
             "versions": self.versions,
             "import": self.provenance,
+            "scored_on": self.scored_on,
             "metrics": m.by_window,
         }
 
@@ -301,6 +314,7 @@ def score_forecasts(
     seconds: Mapping[str, float] | None = None,
     counts: Mapping[str, Mapping[str, int]] | None = None,
     provenance: Mapping[str, Any] | None = None,
+    scored_on: Mapping[str, Any] | None = None,
     gallery: Mapping[str, np.ndarray] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ForecastingResults:
@@ -336,6 +350,7 @@ def score_forecasts(
         config=dict(config),
         versions=dict(versions),
         provenance=dict(provenance or {}),
+        scored_on=dict(scored_on or {}),
         gallery=dict(gallery or {}),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from wearjax.benchmarks import result_files
@@ -15,8 +14,8 @@ from wearjax.benchmarks.openmhc.forecasting_scores import (
     OVERALL,
     RANK,
     SKILL,
-    ForecastScore,
 )
+from wearjax.benchmarks.openmhc.imputation_scores import Score
 from wearjax.channels import CHANNELS
 
 if TYPE_CHECKING:
@@ -26,40 +25,56 @@ if TYPE_CHECKING:
 def text(results: ForecastingResults) -> str:
     """A table of the reported scores, a row a method, best first; and one of the skill of every channel."""
     head = f"Forecasting, {results.cohort}. Skill and fair skill in %, {BASELINE} = 0; "
-    head += "skill, rank: bootstrap mean; fair: point" if results.n_boot else "point estimates, no draws"
-    methods = _best_first(results)
-    lines = [head, *result_files.aligned(_headline(results, methods)), ""]
-    return "\n".join([*lines, *result_files.aligned(_by_channel(results, methods))])
+    head += score_text.HEAD if results.n_boot else score_text.POINTS
+    found = comparable(results)
+    methods = found.best_first(results.methods)
+    lines = [head, *result_files.aligned(_headline(results, found, methods)), ""]
+    lines += result_files.aligned(_by_channel(found, methods))
+    return "\n".join([*lines, *_remarks(results, found)])
 
 
-def _best_first(results: ForecastingResults) -> list[str]:
-    def worth(method: str) -> float:
-        found = results.at.get((method, SKILL, OVERALL))
-        return -math.inf if found is None else found.reported
-
-    return sorted(results.methods, key=lambda m: -worth(m))
+def comparable(results: ForecastingResults) -> score_text.Comparable:
+    """The scores that may be shown beside each other."""
+    return score_text.Comparable(results.scores, baseline=BASELINE, methods=results.methods)
 
 
-def _headline(results: ForecastingResults, methods: list[str]) -> list[tuple[str, ...]]:
+def _remarks(results: ForecastingResults, found: score_text.Comparable) -> list[str]:
+    """What the tables cannot show."""
+    lines = [
+        score_text.replaced(
+            m,
+            int(results.metrics.substituted[i].sum()),
+            f"forecast hours were not finite: {BASELINE} stands in",
+            {"of all": results.fallback_rates[m]},
+        )
+        for i, m in enumerate(results.methods)
+        if results.fallback_rates[m]
+    ]
+    return lines + found.remarks(n_participants=len(results.participants))
+
+
+def _headline(
+    results: ForecastingResults, found: score_text.Comparable, methods: list[str]
+) -> list[tuple[str, ...]]:
     lines = [("method", "rank", OVERALL, *CATEGORIES, "fair", "fallback")]
     for m in methods:
-        overall = percent(results.at.get((m, SKILL, OVERALL)), interval=True)
-        cells = [percent(results.at.get((m, SKILL, s))) for s in CATEGORIES]
-        fair = percent(results.at.get((m, FAIR_SKILL, OVERALL)), interval=True)
-        rank = score_text.rank(results.at.get((m, RANK, OVERALL)))
-        lines.append((m, rank, overall, *cells, fair, f"{results.fallback_rates[m]:.2%}"))
+        overall = percent(found.get(m, SKILL, OVERALL), interval=True)
+        cells = [percent(found.get(m, SKILL, s)) for s in CATEGORIES]
+        fair = percent(found.get(m, FAIR_SKILL, OVERALL), interval=True)
+        rank = score_text.rank(found.get(m, RANK, OVERALL))
+        lines.append((found.name(m), rank, overall, *cells, fair, f"{results.fallback_rates[m]:.2%}"))
     return lines
 
 
-def _by_channel(results: ForecastingResults, methods: list[str]) -> list[tuple[str, ...]]:
-    lines: list[tuple[str, ...]] = [("skill", *methods)]
+def _by_channel(found: score_text.Comparable, methods: list[str]) -> list[tuple[str, ...]]:
+    lines: list[tuple[str, ...]] = [("skill", *map(found.name, methods))]
     for channel, scope in zip(CHANNELS, CHANNEL_SCOPES, strict=True):
-        found = [results.at.get((m, SKILL, scope)) for m in methods]
-        if any(score is not None for score in found):
-            lines.append((channel.name, *(percent(score) for score in found)))
+        scores = [found.get(m, SKILL, scope) for m in methods]
+        if any(score is not None for score in scores):
+            lines.append((channel.name, *(percent(score) for score in scores)))
     return lines
 
 
-def percent(score: ForecastScore | None, *, interval: bool = False) -> str:
+def percent(score: Score | None, *, interval: bool = False) -> str:
     """The reported value of a skill in percent, `-` for none."""
     return score_text.percent(score, baseline=BASELINE, interval=interval)

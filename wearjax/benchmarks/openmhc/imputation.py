@@ -27,6 +27,7 @@ from wearjax.benchmarks.openmhc import (
     imputation_parts,
     imputation_scores,
     parts,
+    scored_on,
 )
 from wearjax.benchmarks.openmhc.imputation_cases import Cases, Masks
 from wearjax.benchmarks.openmhc.imputation_gallery import Gallery
@@ -68,7 +69,8 @@ def evaluate_imputation(
 ) -> ImputationResults:
     """Evaluates one imputer, or several on the same masked days.
 
-    The baseline `locf` is always among them; a given method of that name takes its place.
+    The baseline `locf` is always among them. What a method does not fill in (a value that is not finite, or beyond
+    float16, in which errors are computed) is replaced by the mean or majority of the training days and counted.
 
     Args:
         method: anything with `impute(data, observed_mask, target_mask, ...)` as `wearjax.predict.protocols`
@@ -89,21 +91,24 @@ def evaluate_imputation(
         batch_days: most days in a call of a method; a method with `requires_user_grouped_batches` gets whole
             participants instead.
         gallery_days: example days kept per scenario.
-        engine, jobs: where groups of participants are worked on, see `wearjax.engine.Engine`; scores do not depend on
-            it. Trained models and PyPOTS run in this process only.
+        engine: where groups of participants are worked on, see `wearjax.engine.Engine`; scores do not depend on it.
+            Trained models and PyPOTS run in this process only.
+        jobs: processes or workers of the engine.
         force: replace what is in `output_dir`, and start over.
 
     Raises:
         ConfigError: an argument has an impossible value, the split has no day, or `output_dir` holds another
-            evaluation, finished or not; the message names what differs. MethodError: a method broke its contract.
-            StoreError, SourceError: the data are not readable.
+            evaluation, finished or not; the message names what differs; or a method goes by the baseline's name.
+            MethodError: a method broke its contract. StoreError, SourceError: the data are not readable.
     """
     methods = arguments.methods_by_name(method, method_name, call="impute(data, observed_mask, target_mask)")
     if not methods:
         raise ConfigError("method: the dict of methods is empty")
+    arguments.check_baseline(methods, BASELINE, statistical.LOCFImputer)
     given = tuple(methods)
     scenarios = _checked(scenarios, split=split, n_days=n_days)
     arguments.check_least(max_samples=(max_samples, 1), bootstrap=(bootstrap, 0), batch_days=(batch_days, 1))
+    arguments.check_seeds(seed=seed, mask_seed=mask_seed)
     if engine is not None or jobs is not None:
         protocols.check_elsewhere(methods)
     result_files.check_folder(output_dir)
@@ -124,7 +129,10 @@ def evaluate_imputation(
         "batch_days": batch_days, "gallery_days": gallery_days,
         **({"shipped_masks": origin.shipped} if origin.shipped else {}),
     }  # fmt: skip
-    config = {"methods": list(methods), "data_dir": str(data_dir), "bootstrap": bootstrap, **settings}
+    config = {
+        "methods": list(methods), "own_methods": arguments.of_ones_own(methods), "data_dir": str(data_dir),
+        "bootstrap": bootstrap, **settings,
+    }  # fmt: skip
     people = labels.read_demographics(data_dir)
     cases = Cases(days, indices, n_days=n_days, max_samples=max_samples, seed=seed, demographics=people)
     kept = None
@@ -186,7 +194,26 @@ def _results(
         provenance=getattr(run.cases.days, "meta", {}).get("provenance", {}),
         gallery=run.gallery.arrays(),
         notes=notes,
+        scored_on=_scored_on(run, config),
     )
+
+
+def _scored_on(run: Run, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Digests of what was hidden, by scenario: the days, and how many cells of each channel."""
+    cases, counts = run.cases, run.counts[run.collector.methods[0]]
+    days = imputation_parts.digest_of(cases.days, cases.indices[cases.evaluated])
+    cells = {
+        name: scored_on.digest(days, name, counts.applicable[s], counts.asked[s])
+        for s, name in enumerate(run.scenarios)
+    }
+    drawn = config["mask_dir"] is None and "shipped_masks" not in config
+    settings = {
+        "split": config["split"], "n_days": config["n_days"], "max_samples": config["max_samples"],
+        "sample_seed": None if config["max_samples"] is None else config["seed"],
+        "mask_seed": config["mask_seed"] if drawn else None, "masks": "drawn" if drawn else "files",
+        "participants": len(cases.participants), "days": cases.n_evaluated,
+    }  # fmt: skip
+    return scored_on.facts(settings, cells)
 
 
 def _checked(scenarios: Sequence[str], *, split: str, n_days: int) -> tuple[str, ...]:

@@ -64,6 +64,9 @@ class Cases:
         max_samples: keep that many windows, drawn without replacement by `default_rng(seed)`; positions, and
             with them the masks, stay those of the whole split.
         demographics: birth year and sex of each participant; empty for none.
+
+    Attributes:
+        evaluated: split-local positions of the days, ascending.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Cases:
         first = seven_days.first_positions(windows)
         order = np.lexsort((first, self.participant_of[first]))
         self._windows, self._offsets = windows[order], offsets[order]
+        self.evaluated = evaluated
         self.n_evaluated = len(evaluated)
         self.subgroups = self._subgroups(owners, demographics)
 

@@ -19,6 +19,7 @@ from wearjax.benchmarks.openmhc.imputation_errors import DayPairs, ErrorCollecto
 from wearjax.benchmarks.openmhc.imputation_gallery import Gallery
 from wearjax.predict import protocols
 from wearjax.predict.imputers import fallback
+from wearjax.scores import errors as score_errors
 from wearjax.segments import seven_days
 
 
@@ -174,7 +175,8 @@ class _Pass:
         for name, counts in self._counts.items():
             filled, seconds = worker.answer(name, batch, rows, hidden)
             self._first_answer.setdefault(name, filled[0][hidden[0]])
-            done = fallback.substitute(filled, hidden, worker.statistics.fill)
+            usable = score_errors.within_half_precision(filled)
+            done = fallback.substitute(usable, hidden, worker.statistics.fill)
             counts.seconds += seconds
             counts.applicable[s] += int(has_mask.sum())
             counts.substituted[s] += done.substituted

@@ -37,13 +37,15 @@ class ImputationResults:
         method_names: the methods that were given, without an added baseline.
         split, seed, n_days, n_boot: as evaluated.
         n_samples: evaluated days.
-        substituted: predictions that were not finite and were replaced by training statistics, by method.
+        substituted: predictions that were not finite, or beyond float16, and were replaced by training statistics, by
+            method.
         skipped: what was left out, by reason.
         seconds: time inside each method.
         config, versions: to repeat the evaluation.
         provenance: where the recordings come from, as far as their store says.
         gallery: example days, as `imputation_gallery` keeps them.
         notes: what a reader must know before comparing the scores.
+        scored_on: days and cells, as packets tell them; empty where they are not known.
     """
 
     scores: tuple[Score, ...]
@@ -63,10 +65,11 @@ class ImputationResults:
     provenance: dict[str, Any] = field(default_factory=dict)
     gallery: dict[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    scored_on: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        at = {(s.method, s.metric, s.scope): s for s in self.scores}
-        skills = [f"{m} {_percent(at.get((m, SKILL, 'overall')))} %" for m in self.method_names[:3]]
+        found = self._comparable()
+        skills = [f"{m} {_percent(found.get(m, SKILL, 'overall'))} %" for m in self.method_names[:3]]
         more = ", …" if len(self.method_names) > 3 else ""
         return f"ImputationResults({self._cohort()}: {', '.join(skills)}{more})"
 
@@ -117,24 +120,29 @@ class ImputationResults:
         Skill and rank are the bootstrap means with percentile intervals, fair skill the point with a BCa
         interval, as the benchmark reports them; without draws everything is the point.
         """
-        drawn = self.n_boot > 0
         days = "" if self.n_days == 1 else f" in windows of {self.n_days}"
         head = f"Imputation, {self._cohort(':')}{days}. "
         head += f"Skill and fair skill in %, {BASELINE} = 0; "
-        head += "skill, rank: bootstrap mean; fair: point" if drawn else "point estimates, no draws"
-        tables = [*result_files.aligned(self._headline()), "", *result_files.aligned(self._by_scenario())]
-        return "\n".join([head, *tables, *self._remarks()])
+        head += score_text.HEAD if self.n_boot else score_text.POINTS
+        found = self._comparable()
+        tables = [self._headline(found), self._by_scenario(found)]
+        shown = [*result_files.aligned(tables[0]), "", *result_files.aligned(tables[1])]
+        return "\n".join([head, *shown, *self._remarks(found)])
+
+    def _comparable(self) -> score_text.Comparable:
+        return score_text.Comparable(self.scores, baseline=BASELINE, methods=self.errors.methods)
 
     def _cohort(self, mark: str = ",") -> str:
         people, days = len(self.errors.participants), self.n_samples
         shown = f"{people} {plural.noun(people, 'participant')}, {days} {plural.noun(days, 'day')}"
         return f"{self.split}{mark} {shown}"
 
-    def _remarks(self) -> list[str]:
+    def _remarks(self, found: score_text.Comparable) -> list[str]:
         """What the tables cannot show."""
         lines = [
             *self.notes,
             "overall: all scenarios together; semantic: the last three; categories of channels: the first three only",
+            "fallback: of the scenario with most; the share of answers that the train mean gave",
         ]
         for scenario, splits in self.scenarios.items():
             cell = splits[self.split]
@@ -143,32 +151,41 @@ class ImputationResults:
                     f"{scenario}: {cell['n_applicable']} of {cell['n_total']} days have what it hides"
                 )
         lines += [
-            f"{method}: {rate:.0%} of the answers of one scenario were not finite and were filled with the train mean"
-            for method, rate in self.fallback_rates.items()
-            if rate > 0.05
+            score_text.replaced(
+                method,
+                n,
+                "answers were not finite, or beyond float16: the train mean stands in",
+                self._shares(method),
+            )
+            for method, n in self.substituted.items()
+            if n
         ]
-        return lines
+        return lines + found.remarks(n_participants=len(self.errors.participants))
 
-    def _headline(self) -> list[tuple[str, ...]]:
+    def _shares(self, method: str) -> dict[str, float]:
+        """Share of replaced answers in each scenario."""
+        return {
+            s: splits[self.split]["overall_fallback_rate"] for s, splits in self.by_method[method].items()
+        }
+
+    def _headline(self, found: score_text.Comparable) -> list[tuple[str, ...]]:
         scopes = ("overall", "semantic", *(f"cat:{b}" for b in BUCKETS))
-        at = {(s.method, s.metric, s.scope): s for s in self.scores}
         lines = [("method", "rank", *(s.removeprefix("cat:") for s in scopes), "fair", "fallback")]
-        for method in self.errors.methods:
-            cells = [_percent(at.get((method, SKILL, s)), interval=s == "overall") for s in scopes]
-            fair = _percent(at.get((method, FAIR_SKILL, "overall")), interval=True)
-            rank = score_text.rank(at.get((method, RANK, "overall")))
-            lines.append((method, rank, *cells, fair, f"{self.fallback_rates[method]:.2%}"))
+        for method in found.best_first(self.errors.methods):
+            cells = [_percent(found.get(method, SKILL, s), interval=s == "overall") for s in scopes]
+            fair = _percent(found.get(method, FAIR_SKILL, "overall"), interval=True)
+            rank = score_text.rank(found.get(method, RANK, "overall"))
+            lines.append((found.name(method), rank, *cells, fair, f"{self.fallback_rates[method]:.2%}"))
         return lines
 
-    def _by_scenario(self) -> list[tuple[str, ...]]:
-        at = {(s.method, s.metric, s.scope): s for s in self.scores}
+    def _by_scenario(self, found: score_text.Comparable) -> list[tuple[str, ...]]:
         lines = [("skill (rank)", *self.scenarios)]
-        for method in self.errors.methods:
+        for method in found.best_first(self.errors.methods):
             cells = [
-                f"{_percent(at.get((method, SKILL, s)))} ({score_text.rank(at.get((method, RANK, s)))})"
+                f"{_percent(found.get(method, SKILL, s))} ({score_text.rank(found.get(method, RANK, s))})"
                 for s in self.scenarios
             ]
-            lines.append((method, *cells))
+            lines.append((found.name(method), *cells))
         return lines
 
     def rows(self) -> Iterator[tuple]:
@@ -180,13 +197,17 @@ class ImputationResults:
                         yield method, scenario, split, group, metric, value
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The metrics in long form: method, scenario, split, channel_group, metric, value."""
+        """The metrics in long form: method, scenario, split, channel_group, metric, value, channel_name.
+
+        `channel_group` is the published code (`ch_5`), `channel_name` that of `wearjax.channels` (`watch_hr`).
+        """
         import pandas as pd
 
-        return pd.DataFrame(self.rows(), columns=list(COLUMNS))
+        frame = pd.DataFrame(self.rows(), columns=list(COLUMNS))
+        return frame.assign(channel_name=frame["channel_group"].map(score_text.channel))
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Writes `to_dataframe` as CSV."""
+        """Writes the metrics in long form as CSV, channels by their published codes."""
         result_files.write_csv(path, COLUMNS, self.rows())
 
     def to_json(self, path: str | os.PathLike) -> None:
@@ -200,12 +221,17 @@ class ImputationResults:
         *,
         submission: packet.Submission | None = None,
         method: str | None = None,
+        force: bool = False,
     ) -> Path:
         """Writes the leaderboard packet of one method; returns the path of its description.
 
         Args:
             submission: name, submitter and links; default names the method only.
-            method: which one; needed when several were given.
+            method: which one; default the only one given, or the only learned one of them.
+            force: replace what stands in the way, not an earlier packet of the method only.
+
+        Raises:
+            ConfigError: no method is chosen of several, or the folder holds something else.
         """
         method = packet.one_of(self.errors.methods, self.method_names, method)
         about = submission or packet.Submission(name=method, submitter="", code_url="")
@@ -217,6 +243,8 @@ class ImputationResults:
             track="imputation",
             subtrack="single-day" if self.n_days == 1 else "long-context",
             fallback_rate=self.fallback_rates[method],
+            scored_on=self.scored_on,
+            force=force,
         )
 
     def save(self, folder: str | os.PathLike) -> None:
@@ -263,6 +291,7 @@ class ImputationResults:
             "config": self.config,
             "versions": self.versions,
             "import": self.provenance,
+            "scored_on": self.scored_on,
             "metrics": self.by_method,
         }
 

@@ -13,35 +13,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from wearjax import json_text
 from wearjax import tasks as outcomes
 from wearjax.benchmarks.openmhc import (
-    forecasting_results,
     forecasting_scores,
     imputation_scores,
     imputation_tasks,
     leaderboard_tables,
     packet,
-    packet_schema,
     prediction_errors,
     prediction_scores,
+    run_packets,
+    scored_on,
 )
 from wearjax.benchmarks.openmhc.imputation_scores import Score
 from wearjax.benchmarks.openmhc.packet import Packet
 from wearjax.errors import ConfigError
-from wearjax.predict.imputers import baselines
 
-RUN_TABLE = "per_user_errors.parquet"
 BASELINES = {
     "imputation": imputation_tasks.BASELINE,
     "forecasting": forecasting_scores.BASELINE,
     "prediction": outcomes.BASELINE,
 }
-_STATISTICAL = (*baselines.NAMES, forecasting_scores.BASELINE, "autoarima", "autoets")
 _MARK = " · "  # between the name of a method and where it comes from
 
 
@@ -70,12 +63,7 @@ class Leaderboard:
 
 def has_packets(path: str | os.PathLike) -> bool:
     """Whether a path is a packet, a folder of packets, or a run folder with errors of every participant."""
-    return bool(packet.files(path)) or is_run(path)
-
-
-def is_run(path: str | os.PathLike) -> bool:
-    """Whether a path is a run folder whose methods can be scored beside others."""
-    return (Path(path) / RUN_TABLE).is_file()
+    return bool(packet.files(path)) or run_packets.is_run(path)
 
 
 def read(path: str | os.PathLike) -> list[Packet]:
@@ -85,55 +73,14 @@ def read(path: str | os.PathLike) -> list[Packet]:
         ConfigError: there is none, or one is not valid.
     """
     path = Path(path)
-    if is_run(path):
-        return _read_run(path)
+    if run_packets.is_run(path):
+        return run_packets.read(path)
     found = packet.files(path)
     if not found:
         raise ConfigError(
-            f"{path}: holds no packet (a .parquet table with its .meta.json beside it) and no {RUN_TABLE}"
+            f"{path}: holds no packet (a .parquet table with its .meta.json beside it) and no {run_packets.TABLE}"
         )
     return [packet.read_packet(file) for file in found]
-
-
-def _read_run(folder: Path) -> list[Packet]:
-    file = folder / RUN_TABLE
-    try:
-        table = pq.read_table(file)
-        results = json_text.loads((folder / "results.json").read_text())
-        rates, several = results.get("fallback", {}), results.get("n_days", 1) > 1
-        subgroups = _subgroups(folder)
-    except (pa.ArrowException, OSError, ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(
-            f"{folder}: not a readable run folder ({' '.join(str(error).split())[:160]})"
-        ) from None
-    track = packet_schema.track_of(table.column_names)
-    problems = (
-        ["its columns are of no track"]
-        if track is None
-        else packet_schema.table_problems(table, track, method=None)
-    )
-    if track is None or problems:
-        raise ConfigError(f"{file}: not a valid table: {problems[0]}")
-    column = table[packet_schema.SCHEMAS[track].method]
-    subtrack = packet_schema.SUBTRACKS[track][1 if several and track == "imputation" else 0]
-    return [
-        Packet(
-            track, method, table.filter(pc.equal(column.cast(pa.string()), method)), method,
-            "Statistical" if method in _STATISTICAL else "", "", subtrack, rates.get(method), folder, subgroups,
-        )
-        for method in column.unique().to_pylist()
-    ]  # fmt: skip
-
-
-def _subgroups(folder: Path) -> dict[str, dict[str, str]]:
-    """Attribute, then participant, to the subgroup; empty where the run did not write it."""
-    file = folder / forecasting_results.SUBGROUPS
-    found: dict[str, dict[str, str]] = {}
-    if file.exists():
-        for person, own in json_text.loads(file.read_text(encoding="utf-8")).items():
-            for attribute, value in own.items():
-                found.setdefault(attribute, {})[person] = str(value)
-    return found
 
 
 def score(packets: Sequence[Packet], *, n_boot: int = 1000, seed: int = 42) -> Leaderboard:
@@ -146,13 +93,16 @@ def score(packets: Sequence[Packet], *, n_boot: int = 1000, seed: int = 42) -> L
         n_boot: draws for the intervals; 0 for none.
 
     Raises:
-        ConfigError: packets of several tracks or splits, no baseline among them, several that differ, or a method
-            that shares no participant with it.
+        ConfigError: packets of several tracks or splits, or scored on other cells as far as they say, no baseline
+            among them, several that differ, or a method that shares no participant with it.
     """
     tracks = sorted({p.track for p in packets})
     if len(tracks) != 1:
         raise ConfigError(f"leaderboard: expected packets of one track, got {', '.join(tracks) or 'none'}")
-    return _SCORED[tracks[0]](packets, n_boot, seed)
+    if (why := scored_on.difference(packets)) is not None:
+        raise ConfigError(f"leaderboard: {why}")
+    found = _SCORED[tracks[0]](packets, n_boot, seed)
+    return replace(found, notes=(*scored_on.notes(found.packets), *found.notes))
 
 
 def _distinct(

@@ -18,12 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wearjax import json_text
+from wearjax import json_text, writing
 from wearjax.benchmarks import result_files
-from wearjax.benchmarks.openmhc import packet_schema
+from wearjax.benchmarks.openmhc import forecasting_scores, packet_schema
 from wearjax.benchmarks.openmhc.packet_schema import FOLDERS, SUBTRACKS
-from wearjax.errors import ConfigError
+from wearjax.benchmarks.openmhc.scored_on import FIELD as _SCORED_ON
+from wearjax.errors import ConfigError, did_you_mean
+from wearjax.predict.imputers import baselines
 from wearjax.scores.errors import ErrorTable
+
+STATISTICAL = (*baselines.NAMES, forecasting_scores.BASELINE, "autoarima", "autoets")
 
 
 def arrow_schema(track: str) -> pa.Schema:
@@ -142,16 +146,20 @@ def one_of(methods: Sequence[str], given: Sequence[str], method: str | None) -> 
 
     Args:
         methods: all that were evaluated.
-        given: those of the caller, of which one alone needs no choice.
+        given: those of the caller, of which one alone, or the only one that is not statistical, needs no choice.
 
     Raises:
         ConfigError: none is chosen of several, or it was not evaluated.
     """
     if method is None and len(given) > 1:
-        raise ConfigError(f"several methods were evaluated; choose one with method= ({', '.join(given)})")
+        given = [m for m in given if m not in STATISTICAL] or given
+    if method is None and len(given) > 1:
+        raise ConfigError(f"several methods were evaluated; choose one with method=NAME ({', '.join(given)})")
     method = method or given[0]
     if method not in methods:
-        raise ConfigError(f"method {method!r} was not evaluated ({', '.join(methods)})")
+        raise ConfigError(
+            f"method {method!r} was not evaluated{did_you_mean(method, methods)} ({', '.join(methods)})"
+        )
     return method
 
 
@@ -163,10 +171,20 @@ def write_submission(
     track: str,
     subtrack: str,
     fallback_rate: float | None = None,
+    scored_on: Mapping[str, Any] | None = None,
+    force: bool = False,
 ) -> Path:
     """Writes `<track folder>/<slug>.parquet`, its `.meta.json`, and `<slug>.submission.yaml` to send along.
 
-    The table's method must already be the slug. Returns the path of the description.
+    The table's method must already be the slug. Packets of several methods may share a folder, and an earlier one of
+    the same method is replaced. Returns the path of the description.
+
+    Args:
+        scored_on: what the method was scored on, see the module of that name; goes into the `.meta.json`.
+        force: replace what is there, whatever it is.
+
+    Raises:
+        ConfigError: the folder holds other things than packets, or a packet of another method of that slug.
     """
     sidecar = display_sidecar(submission, track=track, subtrack=subtrack, fallback_rate=fallback_rate)
     stem = slug(submission.name)
@@ -177,11 +195,38 @@ def write_submission(
         )
     folder = Path(folder)
     target = f"{FOLDERS[track]}/{stem}"
+    if not force:
+        _check_room(folder, folder / f"{target}.parquet", submission.name)
     result_files.write_table(folder / f"{target}.parquet", table)
-    (folder / f"{target}.meta.json").write_text(json.dumps(sidecar, indent=1) + "\n")
+    result_files.write_json(
+        folder / f"{target}.meta.json", {**sidecar, **({_SCORED_ON: scored_on} if scored_on else {})}
+    )
     description = folder / f"{stem}.submission.yaml"
-    description.write_text(_description(submission, sidecar, target))
+    with writing.file(description) as partial:
+        partial.write_text(_description(submission, sidecar, target), encoding="utf-8")
     return description
+
+
+def _check_room(folder: Path, file: Path, name: str) -> None:
+    """Raises ConfigError where a packet would stand among, or in place of, something else."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; a packet needs a folder")
+    packets = [found for name in FOLDERS.values() for found in (folder / name).glob("*.parquet")]
+    if not packets and any(folder.iterdir()):
+        raise ConfigError(
+            f"{folder} exists and holds no packet; choose another folder, or pass force=True (--force) to write into it"
+        )
+    if not file.exists():
+        return
+    try:
+        known = json_text.loads(_sidecar_file(file).read_text(encoding="utf-8"))["display_name"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        known = None
+    if known != name:
+        what = "something else" if known is None else f"the packet of another method, {known!r}"
+        raise ConfigError(f"{file} is {what}; pass force=True (--force) to replace it")
 
 
 def _description(submission: Submission, sidecar: dict[str, Any], target: str) -> str:
@@ -209,6 +254,7 @@ class Packet:
         method: name in the table.
         fallback_rate: share of substituted predictions, None where it is not told.
         source: file or run folder it comes from.
+        scored_on: what it was scored on; empty where it does not say.
         subgroups: subgroup of each participant by attribute, where the table itself does not tell.
     """
 
@@ -222,6 +268,7 @@ class Packet:
     fallback_rate: float | None
     source: Path
     subgroups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    scored_on: Mapping[str, Any] = field(default_factory=dict)
 
 
 def files(path: str | os.PathLike) -> list[Path]:
@@ -281,6 +328,7 @@ def _read(file: Path) -> tuple[Packet | None, list[str]]:
         table=table,
         fallback_rate=None if rate is None else float(rate),
         source=file,
+        scored_on=sidecar.get(_SCORED_ON) or {},
         **shown,
     )
     return found, []

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from wearjax import channels
 from wearjax import tasks as outcomes
-from wearjax.benchmarks.openmhc import imputation_tasks
+from wearjax.benchmarks.openmhc import imputation_tasks, scored_on
 from wearjax.benchmarks.openmhc.imputation_cases import ATTRIBUTES
 
 TEXT = pa.string()
@@ -243,4 +243,4 @@ def sidecar_problems(sidecar: Any, track: str) -> list[str]:
     is_rate = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate <= 1
     if rate is not None and not is_rate:
         found.append(f"fallback_rate must lie between 0 and 1, found {rate!r}")
-    return found
+    return found + scored_on.problems(sidecar.get(scored_on.FIELD))

@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from wearjax import tasks as outcomes
 from wearjax.benchmarks import earlier, result_files
-from wearjax.benchmarks.openmhc import arguments, prediction_cohort, prediction_results
+from wearjax.benchmarks.openmhc import arguments, prediction_cohort, prediction_results, scored_on
 from wearjax.benchmarks.openmhc.prediction_results import PredictionResults
 from wearjax.benchmarks.openmhc.prediction_run import Progressed, Run
 from wearjax.days import splits, task_labels
@@ -49,11 +49,12 @@ def evaluate_prediction(
     """Evaluates one predictor, or several on the same participants.
 
     The baseline `linear` is always among them, and what a method does not predict (a number that is not finite)
-    is taken from it and counted. A given method of that name takes its place.
+    is taken from it and counted.
 
     Args:
-        method: anything with `predict(data)` as `wearjax.predict.protocols.Predictor` describes it, or a dict of
-            names to such; an empty one evaluates the baseline alone.
+        method: anything with `predict(data)` as `wearjax.predict.protocols.Predictor` describes it, a trained LSM-2
+            of days or WBM (`wearjax.load_pretrained`), or a dict of names to such; an empty one evaluates the baseline
+            alone.
         data_dir: day store with splits and task labels, or OpenMHC data root.
         tasks: codes; default the 32 of the benchmark. Those that cannot be evaluated are skipped and counted.
         split: `test` or `validation` (`val`).
@@ -69,12 +70,14 @@ def evaluate_prediction(
             end; default is a bar on a terminal.
 
     Raises:
-        ConfigError: an argument has an impossible value, no task can be evaluated, or `output_dir` holds predictions
-            of other settings, or results of another track. MethodError: a method broke its contract or failed; the
-            message names method and task. StoreError, SourceError: data, labels or finished predictions are not
-            readable.
+        ConfigError: an argument has an impossible value, no task can be evaluated, a method goes by the baseline's
+            name, or `output_dir` holds predictions of other settings, or results of another track. MethodError: a
+            method broke its contract or failed; the message names method and task. StoreError, SourceError: data,
+            labels or finished predictions are not readable.
     """
-    methods = arguments.methods_by_name(method, method_name, call="predict(data)")
+    made = arguments.of_trained(data_dir, "as_predictor")
+    methods = arguments.methods_by_name(method, method_name, call="predict(data)", made=made)
+    arguments.check_baseline(methods, BASELINE, linear.Linear)
     given = tuple(methods) or (BASELINE,)
     result_files.check_folder(output_dir)
     if output_dir is not None and not force:
@@ -83,6 +86,7 @@ def evaluate_prediction(
     split = arguments.split_of(split)
     _check(chosen, label_window=label_window)
     arguments.check_least(bootstrap=(bootstrap, 0))
+    arguments.check_seeds(seed=seed)
     days, members = open_days(data_dir), splits.read_splits(data_dir)
     labels = task_labels.read_lookup(data_dir, window=label_window)
     # Covariates and subgroups do not follow the ablation.
@@ -107,7 +111,8 @@ def evaluate_prediction(
         ]
         told(run.n_pairs, run.n_pairs, cohorts[-1].task.code, "")
     config = {
-        "methods": list(run.methods), "data_dir": str(data_dir), "tasks": [task.code for task in chosen],
+        "methods": list(run.methods), "own_methods": arguments.of_ones_own(run.methods), "data_dir": str(data_dir),
+        "tasks": [task.code for task in chosen],
         "split": split, "bootstrap": bootstrap, "seed": seed, "label_window": label_window,
         "round_ordinal": round_ordinal,
     }  # fmt: skip
@@ -123,6 +128,10 @@ def evaluate_prediction(
         skipped=run.skipped,
         seconds=run.seconds,
         provenance=getattr(days, "meta", {}).get("provenance", {}),
+        scored_on=scored_on.facts(
+            {"split": split, "label_window": label_window, "round_ordinal": round_ordinal},
+            {c.task.code: scored_on.digest(made_with["data"], c.digest, round_ordinal) for c in cohorts},
+        ),
     )
     if folder is not None:
         results.save(folder)

@@ -20,7 +20,9 @@ from wearjax.benchmarks.openmhc import (
     prediction_records,
     prediction_scores,
     score_text,
+    scored_on,
 )
+from wearjax.benchmarks.openmhc.imputation_scores import Score
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
 from wearjax.benchmarks.openmhc.prediction_scores import FAIR_SKILL, OVERALL, RANK, SKILL, PredictionScore
 from wearjax.errors import ConfigError
@@ -50,6 +52,7 @@ class PredictionResults:
         seconds: time inside each method.
         config, versions: to repeat the evaluation.
         provenance: where the recordings come from, as far as their store says.
+        scored_on: cohorts, as packets tell them; empty where they are not known.
     """
 
     scores: tuple[PredictionScore, ...]
@@ -67,10 +70,12 @@ class PredictionResults:
     config: dict[str, Any]
     versions: dict[str, str]
     provenance: dict[str, Any] = field(default_factory=dict)
+    scored_on: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
+        found = self._comparable()
         skills = [
-            f"{m} {_percent(self._found(m, SKILL, OVERALL), interval=False)} %" for m in self.method_names[:3]
+            f"{m} {_percent(found.get(m, SKILL, OVERALL), interval=False)} %" for m in self.method_names[:3]
         ]
         more = ", …" if len(self.method_names) > 3 else ""
         return f"PredictionResults({self._cohort()}: {', '.join(skills)}{more})"
@@ -129,41 +134,58 @@ class PredictionResults:
         interval, as the benchmark reports them; without draws everything is the point.
         """
         head = f"Prediction, {self._cohort()}. Skill and fair skill in %, {BASELINE} = 0; "
-        head += "skill, rank: bootstrap mean; fair: point" if self.n_boot else "point estimates, no draws"
-        tables = [self._headline(), self._by_domain(SKILL, _percent), self._by_domain(RANK, _rank)]
+        head += score_text.HEAD if self.n_boot else score_text.POINTS
+        found = self._comparable()
+        tables = [
+            self._headline(found),
+            self._by_domain(found, SKILL, _percent),
+            self._by_domain(found, RANK, _rank),
+        ]
         parts = [[head, *tables[0]], *tables[1:]]
-        undefined = [
-            f"{m}: no metric in {', '.join(tasks)} (one label only, or the same prediction for everybody); left out of "
-            "its skills"
+        if remarks := self._remarks(found):
+            parts.append(remarks)
+        return "\n\n".join("\n".join(lines) for lines in parts)
+
+    def _comparable(self) -> score_text.Comparable:
+        return score_text.Comparable(self.scores, baseline=BASELINE, methods=self.methods)
+
+    def _remarks(self, found: score_text.Comparable) -> list[str]:
+        """What the tables cannot show."""
+        lines = [
+            f"{m}: no metric in {', '.join(tasks)} (one label only, or the same prediction for everybody)"
             for m, tasks in self.undefined.items()
             if tasks
         ]
-        return "\n\n".join("\n".join(lines) for lines in ([*parts, undefined] if undefined else parts))
+        lines += [
+            score_text.replaced(
+                m, n, f"predictions were not finite: {BASELINE} stands in", self.fallback_rate_of(m)
+            )
+            for m in self.methods
+            if (n := sum(self.substituted.get(m, {}).values()))
+        ]
+        people = max((len(p.users) for p in self.predictions), default=0)
+        return lines + found.remarks(n_participants=people)
 
     def _cohort(self) -> str:
         people, tasks = len(self.participants), len(self.predictions)
         return f"{self.split}, {people} {plural.noun(people, 'participant')}, {tasks} {plural.noun(tasks, 'task')}"
 
-    def _headline(self) -> list[str]:
+    def _headline(self, found: score_text.Comparable) -> list[str]:
         lines = [("method", "rank", "skill", "fair", "fallback")]
-        for m in self._best_first():
-            rank, skill = self._found(m, RANK, OVERALL), self._found(m, SKILL, OVERALL)
-            fair = self._found(m, FAIR_SKILL, OVERALL)
-            lines.append((m, _rank(rank), _percent(skill), _percent(fair), f"{self.fallback_rates[m]:.2%}"))
+        for m in found.best_first(self.methods):
+            rank, skill = _rank(found.get(m, RANK, OVERALL)), _percent(found.get(m, SKILL, OVERALL))
+            fair = _percent(found.get(m, FAIR_SKILL, OVERALL))
+            lines.append((found.name(m), rank, skill, fair, f"{self.fallback_rates[m]:.2%}"))
         return result_files.aligned(lines)
 
-    def _by_domain(self, metric: str, shown: Callable[[PredictionScore | None], str]) -> list[str]:
+    def _by_domain(
+        self, found: score_text.Comparable, metric: str, shown: Callable[[Score | None], str]
+    ) -> list[str]:
         domains = prediction_scores.domains_of([p.task for p in self.predictions]).names
         lines: list[tuple[str, ...]] = [(metric, *domains)]
-        lines += [(m, *(shown(self._found(m, metric, d)) for d in domains)) for m in self._best_first()]
+        for m in found.best_first(self.methods):
+            lines.append((found.name(m), *(shown(found.get(m, metric, d)) for d in domains)))
         return result_files.aligned(lines)
-
-    def _best_first(self) -> list[str]:
-        def worth(method: str) -> float:
-            found = self._found(method, SKILL, OVERALL)
-            return -math.inf if found is None else found.reported
-
-        return sorted(self.methods, key=lambda m: -worth(m))
 
     def to_dataframe(self) -> pd.DataFrame:
         """The records: task, task_type, classifier, metric, value, n_test."""
@@ -190,13 +212,18 @@ class PredictionResults:
         submission: packet.Submission | None = None,
         method: str | None = None,
         subtrack: str = "static",
+        force: bool = False,
     ) -> Path:
         """Writes the leaderboard packet of one method; returns the path of its description.
 
         Args:
             submission: name, submitter and links; default names the method only.
-            method: which one; needed when several were given.
+            method: which one; default the only one given, or the only learned one of them.
             subtrack: `static` or `longitudinal`.
+            force: replace what stands in the way, not an earlier packet of the method only.
+
+        Raises:
+            ConfigError: no method is chosen of several, or the folder holds something else.
         """
         method = packet.one_of(self.methods, self.method_names, method)
         about = submission or packet.Submission(name=method, submitter="", code_url="")
@@ -208,6 +235,8 @@ class PredictionResults:
             track="prediction",
             subtrack=subtrack,
             fallback_rate=self.fallback_rates[method],
+            scored_on=self.scored_on,
+            force=force,
         )
 
     def save(self, folder: str | os.PathLike) -> None:
@@ -225,6 +254,7 @@ class PredictionResults:
             about = packet.Submission(name=method, submitter="", code_url="")
             rate = self.fallback_rates[method]
             shown = packet.display_sidecar(about, track="prediction", subtrack="static", fallback_rate=rate)
+            shown |= {scored_on.FIELD: self.scored_on} if self.scored_on else {}
             result_files.write_json(file.with_name(f"{file.stem}.meta.json"), shown)
             result_files.write_json(file.with_name(f"{file.name}.meta.json"), self._provenance_of(method))
         result_files.write_json(folder / "_subgroups.json", self._subgroups())
@@ -272,6 +302,7 @@ class PredictionResults:
             "config": self.config,
             "versions": self.versions,
             "import": self.provenance,
+            "scored_on": self.scored_on,
             "records": self.records,
         }
 
@@ -289,6 +320,7 @@ def score_predictions(
     skipped: Mapping[str, int] | None = None,
     seconds: Mapping[str, float] | None = None,
     provenance: Mapping[str, Any] | None = None,
+    scored_on: Mapping[str, Any] | None = None,
 ) -> PredictionResults:
     """Scores predictions: each method by itself, then all methods on what they share.
 
@@ -322,12 +354,13 @@ def score_predictions(
         config=dict(config),
         versions=dict(versions),
         provenance=dict(provenance or {}),
+        scored_on=dict(scored_on or {}),
     )
 
 
-def _percent(score: PredictionScore | None, *, interval: bool = True) -> str:
+def _percent(score: Score | None, *, interval: bool = True) -> str:
     return score_text.percent(score, baseline=BASELINE, interval=interval)
 
 
-def _rank(score: PredictionScore | None) -> str:
+def _rank(score: Score | None) -> str:
     return score_text.rank(score, interval=True)

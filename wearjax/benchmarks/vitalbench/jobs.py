@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float32
 
-from wearjax import json_text, npz, writing
+from wearjax import checksum, json_text, npz, writing
 from wearjax.benchmarks.vitalbench.plans import Plan
 from wearjax.errors import StoreError
 from wearjax.scores import vital as metrics
@@ -125,7 +125,7 @@ def rescore(plan: Plan, splits: Splits, settings: VitalSettings, trained: Path, 
     weights = trained / "weights.npz"
     facts = {"trained": str(trained)}
     if plan.role != "baseline" and weights.exists():
-        facts["weights"] = hashlib.sha256(weights.read_bytes()).hexdigest()
+        facts["weights"] = checksum.sha256(weights)
     fingerprint = _fingerprint(plan, splits, settings, facts)
     if (folder / _RECORD).exists():
         return _read(plan, folder, fingerprint)
@@ -169,7 +169,7 @@ def score(model: Forecaster, plan: Plan, splits: Splits, settings: VitalSettings
     examples: list[Example] = []
     counts = test.windows_of(horizon)
     chosen = set(np.flatnonzero(counts)[:EXAMPLES].tolist())
-    views = model.views(test)
+    views = model.views(test, channel_order=plan.test_order(settings))
     if not chosen:  # recordings too short to score can still be looked at
         examples += [
             _ahead(model, test, case, views[case], context) for case in range(min(EXAMPLES, len(test)))

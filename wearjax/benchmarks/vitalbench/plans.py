@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wearjax.errors import ConfigError
+from wearjax.segments.vital_settings import ChannelOrder, VitalSettings
 from wearjax.vitals import CONTEXT_MINUTES, HORIZON_MINUTES, Centre
 
 Size = Literal["published", "small"]
@@ -67,6 +68,13 @@ class Plan:
     def name(self) -> str:
         """Of its folder and of its column in tables."""
         return f"{self.kind}_upper_bound" if self.role == "upper_bound" else self.kind
+
+    def test_order(self, settings: VitalSettings) -> ChannelOrder:
+        """Of the channels when it is scored: that of the table across centres, as the released scripts do it there.
+
+        Training, and with it the choice of the best epoch, keeps the order of the settings on every track.
+        """
+        return "identity" if self.track == 3 and self.role == "model" else settings.channel_order
 
     def facts(self) -> dict[str, Any]:
         """Plain values that say what the plan is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,7 +170,7 @@ def label(model: str, untrained: Collection[str]) -> str:
 
 
 def notes(config: dict[str, Any]) -> list[str]:
-    """What a reader of the tables must know: invented surgeries, what an upper bound and a baseline are."""
+    """What a reader must know: invented surgeries, missing values and units, what an upper bound and a baseline are."""
     found = []
     for place in (config["data"], config.get("target"), config.get("trained_on")):
         if (
@@ -182,6 +182,7 @@ def notes(config: dict[str, Any]) -> list[str]:
             not in found
         ):
             found.append(note)
+    found.append(_values(config["switches"]))
     if any(plan["role"] == "upper_bound" for plan in config["plans"]):
         found.append(
             "An upper bound is a MambaTS trained on the centre that the others meet in the test only; "
@@ -193,6 +194,27 @@ def notes(config: dict[str, Any]) -> list[str]:
             f"{CONTEXT_MINUTES} minutes before, and where there is none, the mean of what models see in its place"
         )
     return found
+
+
+def _values(switches: Mapping[str, Any]) -> str:
+    """What missing values are to models and errors, and the units of the errors, in a sentence."""
+    if switches["imputation"] == "none":
+        missing = "A missing value is a 0, which models see and errors leave out"
+    else:
+        counts = "count as observed" if switches["impute_targets"] else "are left out of the errors"
+        missing = f"Missing values are filled in ({switches['imputation']}); filled targets {counts}"
+    if switches["scaling"] == "per_case":
+        scaling = (
+            "each variable runs from 0 to 1 between the lowest and highest value of the surgery, zeros included (the "
+            "lowest, where nothing is missing, thus counts as missing)"
+        )
+    else:
+        scaling = "each variable runs from 0 to 1 between the lowest and highest observed training value"
+    if switches["report_units"] == "scaled":
+        units = "errors are shares of that range, and by variable in its own unit (mmHg, bpm, …) on the page"
+    else:
+        units = "errors are in the units of the variables (mmHg, bpm, …), averaged over them"
+    return f"{missing}; {scaling}; {units}"
 
 
 def of_outcomes(

@@ -107,10 +107,9 @@ def evaluate(
         if away.centre.name == home.centre.name:
             raise ConfigError(f"--target: {target} is of the same centre, {away.centre.title}")
         bound = away.splits()
-        crossing = dataclasses.replace(home.settings, channel_order="identity")
         splits = dataclasses.replace(splits, test=bound.test, centre=away.centre)
         others.append(away)
-        todo = [(plan, splits, dataclasses.replace(home, settings=crossing)) for plan, _, home in todo]
+        todo = [(plan, splits, home) for plan, _, home in todo]
         todo += [
             (
                 plans.plan(
@@ -168,10 +167,7 @@ def score_run(
         StoreError: weights that cannot be read.
     """
     config = _finished(Path(run))
-    settings = VitalSettings(**config["switches"])
-    if config["track"] == 3:
-        settings = dataclasses.replace(settings, channel_order="identity")
-    place = _home(open_cases(data), settings, minute=config["track"] == 3)
+    place = _home(open_cases(data), VitalSettings(**config["switches"]), minute=config["track"] == 3)
     ids = place.store.ids if split == "all" else place.store.splits.get(split)
     if ids is None:
         raise ConfigError(f"--split: expected train, validation, test or all, got {split!r}")
@@ -181,7 +177,7 @@ def score_run(
     listed = [plan for plan in config["plans"] if plan["role"] != "baseline"]
     listed += [plan.facts() for plan in baselines]
     shown = {**config, "data": place.facts(), "trained_on": config["data"], "split": split, "target": None,
-             "plans": listed}  # fmt: skip
+             "plans": listed, "switches": _of_scores(config["track"], config["switches"])}  # fmt: skip
     shown["title"] = f"{config['title']}, scored on {place.store.centre.title}"
     out = Path(output_dir)
     if out.resolve() == Path(run).resolve():
@@ -227,7 +223,7 @@ def _make_room(out: Path, config: dict[str, Any], *, force: bool) -> None:
     return None
 
 
-_DECIDING = ("track", "data", "target", "trained_on", "split", "switches", "size", "budget")
+_DECIDING = ("track", "data", "target", "trained_on", "split", "switches", "channel_orders", "size", "budget")
 
 
 def _deciding(config: dict[str, Any]) -> dict[str, Any]:
@@ -342,13 +338,25 @@ def _config(
         "title": f"{TITLES[track]}, {title}",
         "data": home.facts(),
         "target": others[0].facts() if others else None,
-        "switches": home.settings.to_dict(),
+        "switches": _of_scores(track, home.settings.to_dict()),
+        **({"channel_orders": _orders(home.settings)} if others else {}),
         "size": size,
         "budget": dataclasses.asdict(budget),
         "bootstrap": bootstrap,
         "seed": seed,
         "plans": [plan.facts() for plan in todo],
     }
+
+
+def _of_scores(track: int, switches: dict[str, Any]) -> dict[str, Any]:
+    """The switches as the scores of the models follow them."""
+    return {**switches, "channel_order": "identity"} if track == 3 else switches
+
+
+def _orders(asked: VitalSettings) -> dict[str, str]:
+    """Which order of the channels what of a run across centres follows."""
+    order = asked.channel_order
+    return {"scores": "identity", "best_epoch": order, "upper_bound": order}
 
 
 def _counts(splits: jobs.Splits, home: _Home, outcomes: list[jobs.Outcome]) -> dict[str, Any]:

@@ -47,21 +47,29 @@ class Comparison:
 
     def summary(self) -> str:
         """The tables as text."""
-        rows = [["run", "n", "right", "95 %"]]
+        rows = [["run", "questions", "right", "95 % interval"]]
         rows += [
             [title, f"{a.n:,}", percent(a.accuracy), f"[{percent(a.low)}, {percent(a.high)}]"]
             for title, a in self.runs
         ]
         lines = result_files.aligned(rows)
-        for heading, found in (
-            ("With reasoning minus direct", self.reasoning),
-            ("Less data minus all", self.removals),
-        ):
-            if found:
-                rows = [[heading, "n", "first", "second", "difference", "95 %", "p"]]
-                rows += [_row(each, row) for each in found for row in each.rows]
-                lines += ["", *result_files.aligned(rows)]
+        for heading, (first, second), found in self.differences():
+            rows = [["questions of", "number", first, second, "difference", "95 % interval", "p (McNemar)"]]
+            rows += [_row(each, row) for each in found for row in each.rows]
+            lines += [
+                "",
+                f"{heading}: share of right answers to the same questions",
+                *result_files.aligned(rows),
+            ]
         return "\n".join(lines)
+
+    def differences(self) -> list[tuple[str, tuple[str, str], list[Difference]]]:
+        """The differences that there are: heading, what the first and the second run are, and the pairs of runs."""
+        found = [
+            ("Reasoning against the letter alone", ("letter alone", "with reasoning"), self.reasoning),
+            ("Less data against all", ("all data", "less data"), self.removals),
+        ]
+        return [each for each in found if each[2]]
 
     def content(self) -> dict[str, Any]:
         """Plain values."""
@@ -122,7 +130,7 @@ def _difference(first: QAResults, second: QAResults, draws: int, seed: int) -> D
 
 def _row(each: Difference, row: Paired) -> list[str]:
     interval = "" if math.isnan(row.low) else f"[{points(row.low)}, {points(row.high)}]"
-    name = f"{each.second} − {each.first}" if row.axis == "all" else f"  {row.axis}: {row.value}"
+    name = f"all: {each.second} − {each.first}" if row.axis == "all" else f"  {row.axis}: {row.value}"
     return [
         name, f"{row.n:,}", percent(row.first), percent(row.second), points(row.difference), interval, f"{row.p:.3g}",
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wearjax import json_text
+from wearjax import checksum, json_text
 from wearjax.benchmarks.wearableqa.candidate import Person
 from wearjax.benchmarks.wearableqa.cohort import CohortReference
 from wearjax.benchmarks.wearableqa.item import Item, read_lines
@@ -105,7 +105,7 @@ class Dataset:
 
 def _digest(file: Path) -> str:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return checksum.sha256(file)
     except OSError as error:
         raise StoreError(f"{file}: not readable ({error})") from None
 

@@ -68,7 +68,9 @@ def evaluate(
         data: folder of questions.
         model: an endpoint, or anything with `complete(prompt, images)`; only an endpoint can be used as an agent.
         name: of a model that is no endpoint.
-        form, mode, removed: of `question_prompt`.
+        form: how the records are shown, see `question_prompt`.
+        mode: how the model is asked, see `question_prompt`.
+        removed: what is taken out of the records, see `question_prompt`.
         types: question types to ask; all where empty.
         max_items: ask this many only, chosen by a hash of their ids.
         with_baselines: names of `baselines`.

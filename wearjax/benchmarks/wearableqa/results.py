@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wearjax import json_text
+from wearjax import json_text, plural
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.wearableqa import analysis
 from wearjax.benchmarks.wearableqa.analysis import Accuracy, Answer, DefinitionalGap, Positions
@@ -81,15 +81,15 @@ class QAResults:
         """The tables as text."""
         total = self.overall
         lines = [
-            f"WearableQA, {self.title}: {percent(total.accuracy)} of {total.n:,} questions "
-            f"[{percent(total.low)}, {percent(total.high)}]; {total.unparsed:,} replies named no option"
+            f"WearableQA, {self.title}: {percent(total.accuracy)} of {total.n:,} {plural.noun(total.n, 'question')} "
+            f"[{percent(total.low)}, {percent(total.high)}]; {total.unparsed:,} "
+            f"{plural.noun(total.unparsed, 'reply', 'replies')} named no option"
         ]
         if not self.finished:
             lines.append(
-                f"{total.failed:,} questions got no reply and count as wrong; the same command asks them again. The "
-                f"first got none for: {self.first_failure}"
+                f"{_unanswered(total)}; the same command asks again. The first got none for: {self.first_failure}"
             )
-        rows = [["", "n", "right", "95 %", "no option"]]
+        rows = [["questions of", "number", "right", "95 % interval", "no option named"]]
         rows += [_row(f"{a.axis}: {a.value}", a) for a in self.accuracies[1:]]
         rows += [_row(f"baseline: {name}", found[0]) for name, found in self.baselines.items()]
         lines += ["", *result_files.aligned(rows)]
@@ -234,6 +234,12 @@ def percent(value: float) -> str:
 def points(value: float) -> str:
     """A difference of shares in percentage points, signed."""
     return "–" if value is None or value != value else f"{100 * value:+.1f} points"
+
+
+def _unanswered(a: Accuracy) -> str:
+    """How many questions got no reply."""
+    asked, count = plural.noun(a.failed, "question"), plural.noun(a.failed, "counts", "count")
+    return f"{a.failed:,} {asked} got no reply and {count} as wrong"
 
 
 def _row(name: str, a: Accuracy) -> list[str]:
