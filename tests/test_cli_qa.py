@@ -64,7 +64,11 @@ def test_baselines_need_no_endpoint(tmp_path, capsys):
     assert (out / "results.json").read_bytes() == before
     with pytest.raises(ConfigError, match=r"holds a run with another max_items \(None, now 3\).*--force"):
         run(*command, "--max-items", 3)
-    run(*command, "--max-items", 3, "--force")
+    run(*command, "--max-items", 1, "--force")
+    assert "100.0 % of 1 question [" in " ".join(capsys.readouterr().out.split())
+    assert "100.0 % of 1 question answered rightly" in (out / "report.html").read_text()
+    run(qa_evaluate.evaluate, data, "--out", tmp_path / "cheap", "--bootstrap", 20, "--baselines")
+    assert results.read(tmp_path / "cheap").config["model"] == "random"
     for args in ((), ("--llm-url", "http://localhost:1/v1", "--baselines", "random")):
         with pytest.raises(ConfigError, match=r"--llm-model, or --baselines alone"):
             run(qa_evaluate.evaluate, data, "--out", tmp_path / "none", *args)

@@ -52,19 +52,21 @@ def run(
         ConfigError: an option that belongs to models, given to another measurement, or a file without it.
     """
     if repeats < 1 or any(size < 1 for size in batch_sizes):
-        raise ConfigError("bench: repeats and batch sizes must be at least 1")
+        raise ConfigError("--repeats, --batch: must be at least 1")
     if size_mb is not None and what != "import":
-        raise ConfigError(f"bench {what}: size_mb belongs to the import")
+        raise ConfigError(f"--size-mb: only for wearjax bench import, not for {what}")
+    if size_mb is not None and not size_mb > 0:
+        raise ConfigError(f"--size-mb: must be positive, got {size_mb:g}")
     if what in MODELS:
         return _model_step(what, repeats, tuple(batch_sizes), dtype, against)
     if what == "vital" and dtype == "float32":
         return vital(repeats, tuple(batch_sizes), against)
     if batch_sizes or dtype != "float32":
-        raise ConfigError(f"bench {what}: batch sizes and dtype belong to the models: {', '.join(MODELS)}")
+        raise ConfigError(f"--batch, --dtype: only for models ({', '.join(MODELS)}), not for {what}")
     if what == "bootstrap" and against is not None:
         return bootstrap_against(repeats, Path(against))
     if against:
-        raise ConfigError(f"bench {what}: against belongs to the models and the bootstrap")
+        raise ConfigError(f"--against: only for models, vital and bootstrap, not for {what}")
     if what == "import":
         return apple_health_import(IMPORT_MB if size_mb is None else size_mb)
     return MEASUREMENTS[what](repeats)
@@ -251,6 +253,7 @@ MODELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "lsm2_sparse": ("lsm2_sparse", (1,)),
     "wbm": ("wbm", (8,)),
 }
+STEPS = (*MODELS, "vital")  # measurements of training steps, on the devices of JAX
 MEASUREMENTS: dict[str, Callable[[int], list[Table]]] = {
     "loader": loader,
     "masks": masks,

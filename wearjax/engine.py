@@ -343,7 +343,9 @@ def _require_dask() -> None:
     try:
         import distributed  # noqa: F401
     except ImportError:
-        raise ConfigError("engine: Dask is not installed; pip install 'wearjax[cluster]'") from None
+        raise ConfigError(
+            "engine: Dask is not installed; install it with: pip install 'wearjax[cluster]'"
+        ) from None
 
 
 def _same(payload: bytes) -> bytes:

@@ -34,7 +34,7 @@ def test_mesh_axes(mesh):
 def test_batch_size_must_divide():
     placement.check_divisible(16, 8)
     with pytest.raises(
-        ConfigError, match=r"data\.batch_size 20 does not divide by the 8 devices; use e.g. 16"
+        ConfigError, match=r"data\.batch_size: 20 does not divide by the 8 devices; use e.g. 16"
     ):
         placement.check_divisible(20, 8)
 
@@ -42,5 +42,7 @@ def test_batch_size_must_divide():
 def test_choosing_devices():
     assert placement.choose_devices(None) == jax.devices()
     assert placement.choose_devices(3) == jax.devices()[:3]
-    with pytest.raises(ConfigError, match=r"loop.devices is 9, this machine has 8 cpu device\(s\)"):
+    with pytest.raises(
+        ConfigError, match=r"loop.devices: 9 are asked for, this machine has 8 cpu device\(s\)"
+    ):
         placement.choose_devices(9)

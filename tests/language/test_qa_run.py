@@ -96,7 +96,7 @@ def test_questions_without_a_reply_are_asked_again(data, tmp_path):
 
     _, found = run(data, breaks, tmp_path / "run")
     assert (found.overall.right, found.overall.failed, found.finished) == (11, 1, False)
-    assert "1 questions got no reply and count as wrong" in found.summary()
+    assert "1 question got no reply and counts as wrong" in found.summary()
     assert "The first got none for: " in found.summary()
     assert "400" in found.first_failure
     stub, found = run(data, answer, tmp_path / "run")
@@ -138,7 +138,11 @@ def test_runs_are_compared(data, tmp_path, monkeypatch):
     assert reasoning.rows[0].difference == pytest.approx(4 / 12)
     assert removal.rows[0].difference == pytest.approx(-8 / 12)
     assert {row.value for row in removal.rows if row.axis == "scope"} == {"window", "history"}
-    assert "Less data minus all" in found.summary()
+    lines = [" ".join(line.split()) for line in found.summary().splitlines()]
+    assert lines[0] == "run questions right 95 % interval"
+    assert "Less data against all: share of right answers to the same questions" in lines
+    assert "questions of number all data less data difference 95 % interval p (McNemar)" in lines
+    assert "questions of number letter alone with reasoning difference 95 % interval p (McNemar)" in lines
     changed = {**bare.config, "dataset": {**bare.config["dataset"], "digest": "other"}}
     with pytest.raises(ConfigError, match="2 different data sets"):
         comparison.compare([cot, dataclasses.replace(bare, config=changed)])
@@ -147,7 +151,9 @@ def test_runs_are_compared(data, tmp_path, monkeypatch):
         json.loads((tmp_path / "both" / "comparison.json").read_text())["removals"][0]["first"]
         == "toy · row · cot"
     )
-    assert "Less data against all" in (tmp_path / "both" / "report.html").read_text()
+    page = (tmp_path / "both" / "report.html").read_text()
+    assert "Less data against all" in page
+    assert '<th scope="col" class="n">All data</th><th scope="col" class="n">Less data</th>' in page
 
 
 def test_an_agent_computes_the_answer(data, tmp_path):

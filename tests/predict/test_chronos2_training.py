@@ -144,9 +144,10 @@ def test_new_weights_are_seeded(store, checkpoint, tmp_path, monkeypatch):
     ("options", "message"),
     [
         ({"mode": "half"}, "mode 'half': expected lora or full"),
-        ({"rank": 0}, "rank must be at least 1, got 0"),
-        ({"learning_rate": 0.0}, r"learning_rate must be positive, got 0\.0"),
-        ({"alpha": float("nan")}, "alpha must be positive, got nan"),
+        ({"rank": 0}, "rank: must be at least 1, got 0"),
+        ({"learning_rate": 0.0}, r"learning_rate: must be positive, got 0\.0"),
+        ({"seed": -1}, "seed: must be in"),
+        ({"alpha": float("nan")}, "alpha: must be positive, got nan"),
     ],
 )
 def test_impossible_settings(options, message):

@@ -584,11 +584,11 @@ def test_a_folder_belongs_to_one_run(store, tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DLinearSettings(n_steps=1000), "dlinear.n_steps: 1000 neither divides a day"),
-        (lambda: DLinearSettings(n_steps=5), "dlinear.n_steps: must be at least 10, got 5"),
-        (lambda: DLinearSettings(d_model=0), "dlinear.d_model: must be at least 1, got 0"),
+        (lambda: DLinearSettings(n_steps=1000), "model.n_steps: 1000 neither divides a day"),
+        (lambda: DLinearSettings(n_steps=5), "model.n_steps: must be at least 10, got 5"),
+        (lambda: DLinearSettings(d_model=0), "model.d_model: must be at least 1, got 0"),
         (lambda: DLinearSettings(moving_avg_window_size=50), "must be odd, got 50"),
-        (lambda: TimesNetSettings(dropout=1.0), r"timesnet.dropout: must be in \[0, 1\), got 1.0"),
+        (lambda: TimesNetSettings(dropout=1.0), r"model.dropout: must be in \[0, 1\), got 1.0"),
         (lambda: FEDformerSettings(version="Wavelets"), "expected Fourier, got 'Wavelets'"),
         (lambda: FEDformerSettings(d_model=20), "must divide by 8"),
         (lambda: FEDformerSettings(n_heads=4), "Fourier block has 8, got 4"),

@@ -13,10 +13,12 @@ from wearjax.days.normalization import NormalizationStats
 from wearjax.errors import MethodError
 from wearjax.models import registry
 from wearjax.models.dlinear import DLinearConfig
+from wearjax.models.lsm2 import LSM2Config
 from wearjax.models.segrnn import SegRNNConfig
 from wearjax.predict import forecaster as contract
 from wearjax.predict.forecasters import loading
 from wearjax.predict.forecasters.series import SeriesForecaster
+from wearjax.predict.pretrained import Pretrained
 
 CONFIG = SegRNNConfig(steps=48, d_model=4)
 STATS = HourlyScaler(np.linspace(-3, 3, 19), np.linspace(0.5, 4, 19), 0.0)
@@ -127,3 +129,18 @@ def test_what_it_refuses(bundle, histories):
         MethodError, match="a model of kind 'dlinear' cannot forecast; kinds that can: dlinear_fore"
     ):
         loading.of_bundle(imputer)
+    with pytest.raises(MethodError, match="a model of kind 'dlinear' predicts no outcome; lsm2 and wbm do"):
+        Pretrained(imputer).as_predictor(None)
+
+
+def test_an_lsm2_says_whether_it_forecasts_and_from_what():
+    daily = Bundle("lsm2", LSM2Config(), None, NormalizationStats.identity())
+    with pytest.raises(
+        MethodError, match="a model of kind 'lsm2' for 1440 minutes cannot forecast; lsm2_sparse,"
+    ):
+        Pretrained(daily).forecast(np.zeros((19, 24), np.float32), 24)
+    weekly = Bundle("lsm2", LSM2Config(minutes=7 * 1440, patch=60), None, NormalizationStats.identity())
+    with pytest.raises(
+        MethodError, match=r"from the minutes of a store, .*evaluate_forecasting\(model, data_dir="
+    ):
+        Pretrained(weekly).forecast(np.zeros((19, 24), np.float32), 24)

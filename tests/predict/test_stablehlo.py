@@ -129,6 +129,9 @@ def test_an_exported_forecaster_gives_the_same_hours(kind, folders):
     horizon = bundle.config.horizon
     model = wearjax.load_exported(folder)
     alike(model.forecast(history, horizon), Pretrained(bundle).forecast(history, horizon))
+    method = model.as_forecaster(None)
+    np.testing.assert_array_equal(method.predict(history, horizon), model.forecast(history, horizon))
+    assert method.settings == {"exported": model.manifest["digest"]}
     with pytest.raises(MethodError, match=f"forecasts {horizon} hours, {horizon + 1} are asked for"):
         model.forecast(history, horizon + 1)
     with pytest.raises(MethodError, match=r"a history of shape \(19, hours\)"):

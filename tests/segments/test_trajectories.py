@@ -158,6 +158,17 @@ def test_a_root_without_trajectories_says_so(tmp_path):
         trajectories.open_trajectories(root)._retained_dates  # noqa: B018
 
 
+def test_channels_in_another_order_are_refused_as_among_the_minute_rows(root):
+    (file, *_) = sorted((root / "hourly_trajectory").glob("*.arrow"))
+    table = pa.ipc.open_stream(file.read_bytes()).read_all()
+    column = table.schema.get_field_index("channel_names")
+    table = table.set_column(column, "channel_names", pa.array([["steps"] * 19] * len(table)))
+    with pa.ipc.new_stream(str(file), table.schema) as stream:
+        stream.write_table(table)
+    with pytest.raises(SourceError, match="hourly_trajectory: channel 'steps' stands where 'hk_iphone:HK"):
+        trajectories.open_trajectories(root)
+
+
 def short_nights(day: int) -> Day:
     """Fourteen minutes of sleep in each of twelve hours (168, so below the threshold of a day); no phone on day 3."""
     made = made_day("a", day, nonwear=900.0 if day == 5 else 60.0)

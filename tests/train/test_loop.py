@@ -157,7 +157,7 @@ def test_a_folder_of_something_else_is_left_alone(store, tmp_path):
 
 
 def test_a_batch_must_divide(store, tmp_path):
-    with pytest.raises(ConfigError, match=r"data\.batch_size 12 does not divide by the 8 devices"):
+    with pytest.raises(ConfigError, match=r"data\.batch_size: 12 does not divide by the 8 devices"):
         run(store, tmp_path / "run", batch_size=12, devices=8)
     assert not (tmp_path / "run").exists()
 

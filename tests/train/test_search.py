@@ -140,9 +140,13 @@ def test_rows_of_the_table(whole):
     rows = search.rows(whole)
     assert len(rows) == 6
     assert rows[0]["trial"] == f"{whole.best.number} (best)"
-    assert rows[0]["units"] == "17/17"
-    assert list(rows[0])[:5] == ["trial", "state", "validation loss", "units", "steps"]
-    assert {"optimizer.learning_rate", "data.batch_size"} <= set(rows[0])
+    assert rows[0]["validations"] == "17 of 17"
+    assert list(rows[0]) == ["trial", "state", "validation loss", "validations", "steps", "settings"]
+    chosen = dict(pair.split("=") for pair in rows[0]["settings"].split())
+    assert float(chosen["learning_rate"]) == pytest.approx(
+        whole.best.parameters["optimizer.learning_rate"], rel=1e-3
+    )
+    assert int(chosen["batch_size"]) == whole.best.parameters["data.batch_size"]
     assert sum("best" in row["trial"] for row in rows) == 1
 
 
@@ -385,8 +389,16 @@ def test_published_numbers_of_trials():
 
 def test_without_optuna_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ConfigError, match=r"wearjax\[search\]"):
+    with pytest.raises(ConfigError, match=r"pip install 'wearjax\[search\]'"):
         run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"), [({"units": 0}, "units: must be"), ({"seed": -1}, "seed: must be")]
+)
+def test_impossible_numbers_are_refused(tmp_path, asked, message):
+    with pytest.raises(ConfigError, match=message):
+        run(tmp_path, **asked)
 
 
 def test_importing_a_search_does_not_import_optuna():

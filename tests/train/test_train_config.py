@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wearjax.errors import ConfigError
 from wearjax.models.lsm2 import LSM2Config
 from wearjax.train import config as configs
-from wearjax.train import state, tasks
+from wearjax.train import shipped, state, tasks
 from wearjax.train.config import DataConfig, LoopConfig, OptimizerConfig, PretrainConfig
 
 PARAMETERS = {
@@ -25,7 +25,7 @@ PARAMETERS = {
     "segrnn_forecast": 27_985,
     "mixlinear_forecast": 1_184,
 }
-SHIPPED = {file.stem: file for folder in configs.config_folders() for file in folder.glob("*.py")}
+SHIPPED = {file.stem: file for folder in shipped.folders() for file in folder.glob("*.py")}
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,22 @@ def test_unknown_name_lists_what_there_is():
         configs.load_config("tinny")
 
 
+def test_shipped_configurations_say_what_they_are():
+    found = shipped.descriptions()
+    assert set(found) == set(SHIPPED)
+    assert found["wbm"].startswith("WBM at the published size")
+    assert all(line.endswith(".") for line in found.values())
+
+
+def test_fields_are_those_that_overrides_set(tiny):
+    found = {name: (value, kind) for name, value, kind in configs.fields(tiny)}
+    assert found["data.batch_size"] == ("8", "int")
+    assert found["loop.strategy"] == ("jit", "one of jit, pmap")
+    assert found["loop.patience"] == ("None", "int or None")
+    given = [token for name in found for token in (f"--{name}", found[name][0]) if name != "loop.writers"]
+    assert configs.override(tiny, given) == tiny
+
+
 def test_overrides_by_dotted_name(tiny):
     got = configs.override(
         tiny,
@@ -105,6 +121,7 @@ def test_overrides_by_dotted_name(tiny):
     ("arguments", "message"),
     [
         (["--loop.step", "7"], r"--loop.step: no such field \(did you mean --loop.steps\?\)"),
+        (["--batch", "7"], r"--batch: no such field \(did you mean --data.batch_size\?\)"),
         (["--loop.steps", "many"], "--loop.steps: expected int or None, got many"),
         (["--loop.steps"], "--loop.steps: expected int or None, got nothing"),
         (["--seed", "1", "--loop.log-every", "1.5"], "--loop.log_every: expected int, got 1.5"),

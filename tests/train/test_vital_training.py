@@ -191,6 +191,12 @@ def test_channel_order_can_be_that_of_the_table(validation):
     model = VitalModel(made.PERMUTED, made.training(settings=settings))
     views = model.views(validation, costs=vital_forecast.no_costs(5))
     assert views[0].channels.tolist() == [0, 1, 2, 3, 4]
+    solved = VitalModel(made.PERMUTED, made.training())
+    costs = vital_forecast.no_costs(5)
+    one = vital_forecast.OrderCosts(costs.costs.at[0, 0].set(9.0), costs.counts + 1)
+    assert solved.views(validation, costs=one)[0].channels.tolist() != [0, 1, 2, 3, 4]
+    views = solved.views(validation, costs=one, channel_order="identity")  # as scores across centres
+    assert views[0].channels.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_permutations_are_uniform():

@@ -40,7 +40,7 @@ def choose_devices(count: int | None) -> list[jax.Device]:
         return found
     if not 1 <= count <= len(found):
         raise ConfigError(
-            f"loop.devices is {count}, this machine has {len(found)} {found[0].platform} device(s)"
+            f"loop.devices: {count} are asked for, this machine has {len(found)} {found[0].platform} device(s)"
         )
     return found[:count]
 
@@ -78,7 +78,7 @@ def check_divisible(batch_size: int, devices: int, *, parts: int = 1) -> None:
     if batch_size % (devices * parts):
         near = max(devices * parts, batch_size // (devices * parts) * devices * parts)
         raise ConfigError(
-            f"data.batch_size {batch_size} does not divide by the {devices} devices"
+            f"data.batch_size: {batch_size} does not divide by the {devices} devices"
             + (f" x {parts} accumulated parts" if parts > 1 else "")
             + f"; use e.g. {near}, or set loop.devices"
         )

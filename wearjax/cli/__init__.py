@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -13,6 +16,7 @@ from rich.table import Table
 
 from wearjax import errors
 from wearjax.cli import (
+    configurations,
     data,
     evaluate,
     finetune,
@@ -25,7 +29,7 @@ from wearjax.cli import (
     vital_tracks,
     vitalbench,
 )
-from wearjax.cli.output import console
+from wearjax.cli.output import console, with_options
 from wearjax.errors import ConfigError, WearjaxError, did_you_mean
 
 VERBS: dict[tuple[str, ...], Callable] = {
@@ -57,6 +61,7 @@ VERBS: dict[tuple[str, ...], Callable] = {
     ("qa", "evaluate"): qa_evaluate.evaluate,
     ("qa", "compare"): qa_evaluate.compare,
     ("bench",): evaluate.bench,
+    ("packet",): evaluate.packet,
     ("report",): evaluate.report,
 }
 
@@ -107,9 +112,29 @@ def _run(args: list[str]) -> None:
     if verb in TRAINING:
         memory.keep_freed()
     if verb in OPEN_ENDED:
+        if configurations.asked(rest):
+            return _explain(verb, rest)
         start, overrides = tyro.cli(command, prog=prog, args=rest, return_unknown_args=True)
         return start(overrides)
     return tyro.cli(command, prog=prog, args=rest)
+
+
+def _explain(verb: tuple[str, ...], rest: list[str]) -> None:
+    """Help of a verb that takes fields of a configuration."""
+    parts = configurations.explained(" ".join(verb), rest)
+    with contextlib.suppress(SystemExit):
+        tyro.cli(VERBS[verb], prog="wearjax " + " ".join(verb), args=["--help"])
+    for part in parts:
+        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+
+
+_FIELD = re.compile(r"(?:seed|(?:data|model|optimizer|loop|training)\.\w+):")
+
+
+def _said(message: str, verb: tuple[str, ...]) -> str:
+    """A message of the library in the words of a verb: its options, and fields of its configuration."""
+    said = with_options(message, VERBS[verb])
+    return f"--{said}" if verb in OPEN_ENDED and _FIELD.match(said) else said
 
 
 # What the machine refuses, wherever a verb was: no room, not allowed, not readable.
@@ -117,6 +142,8 @@ _OF_THE_DISK = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ELOOP,
     errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENOMEM,
 }  # fmt: skip
+
+_BROKEN_PIPE = 141  # the status of a program that SIGPIPE ended
 
 
 def _fail(line: str) -> NoReturn:
@@ -126,10 +153,16 @@ def _fail(line: str) -> NoReturn:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of `wearjax`. Errors meant for people are one line and exit status 1; Ctrl-C exits with 130."""
+    given = list(sys.argv[1:] if args is None else args)
     try:
-        _run(list(sys.argv[1:] if args is None else args))
+        _run(given)
     except WearjaxError as error:
-        _fail(errors.shown(error))
+        verb = _verb(given)
+        said = _said(str(error), verb[0]) if verb else str(error)
+        _fail(errors.shown(WearjaxError(said)))
+    except BrokenPipeError:  # whoever read the output left, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(_BROKEN_PIPE) from None
     except OSError as error:
         if error.errno not in _OF_THE_DISK:
             raise

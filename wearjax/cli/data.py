@@ -7,7 +7,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from wearjax.cli.output import Bar, Force, PathArgument, print_rows
+from wearjax.cli.output import Bar, Force, PathArgument, console, print_rows, with_options
 from wearjax.errors import WearjaxError
 
 
@@ -71,6 +71,8 @@ def import_(
 ) -> None:
     """Import recordings into a day store and say what was read, used and skipped.
 
+    wearjax data import apple-health export.zip --out days/me
+
     Args:
         source: format of the recordings.
         path: file or folder to read.
@@ -113,7 +115,9 @@ def import_(
         )
     print_rows("Read", [{"records": name, "read": f"{count:,}"} for name, count in made.tally.read.items()])
     print_rows("Records and days by channel", made.tally.channel_rows())
+    print_rows("Implausible, kept as recorded", made.tally.implausible_rows())
     inspect(out)
+    console.print(f"Store: {out}", soft_wrap=True, markup=False, highlight=False)
     if made.tally.partial:
         raise WearjaxError(f"{path}: {made.tally.partial}")
 
@@ -129,7 +133,8 @@ def inspect(store: PathArgument) -> None:
 
     days = open_days(store)
     for title, rows in coverage.describe(days):
-        print_rows(title, rows)
+        said = [{key: with_options(cell, import_) for key, cell in row.items()} for row in rows]
+        print_rows(title, said, words=("left out because",))
 
 
 def check(store: PathArgument, *, against: Path | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from wearjax.cli import options
-from wearjax.cli.output import Bar, Force, PathArgument, console, going_on, print_rows, show
+from wearjax.cli.output import Bar, Force, PathArgument, console, going_on, print_rows, say_devices, show
 
 # Names of `wearjax.predict.imputers.baselines`, which help should not have to import.
 BASELINES = (
@@ -27,11 +27,15 @@ def demo(*, out: Path = Path("wearjax-demo"), steps: int | None = None, force: F
     """
     from wearjax import demo as demonstration
 
+    say_devices()
     made = demonstration.run(out, say=console.print, steps=steps, force=force)
     console.print(made.results.summary(), soft_wrap=True, highlight=False)
     took = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in made.seconds.items())
     console.print(f"Time: {took}")
     console.print(f"Report: {made.report.resolve()}", soft_wrap=True)
+    console.print("Your own recordings, from a phone or watch:")
+    console.print("  wearjax data import apple-health export.zip --out days/me")
+    console.print(f"  wearjax impute {out / 'run' / 'bundle'} days/me --out filled", soft_wrap=True)
 
 
 def imputation_track(
@@ -216,23 +220,71 @@ def bench(
     """
     from wearjax import bench as benchmarks
 
+    if what in benchmarks.STEPS:
+        say_devices()
     for title, rows in benchmarks.run(
         what, repeats=repeats, batch_sizes=batch, dtype=dtype, against=against, size_mb=size_mb
     ):
         print_rows(title, rows)
 
 
-def report(runs: Positional[tuple[Path, ...]], *, out: Path | None = None) -> None:
+def report(runs: Positional[tuple[Path, ...]], *, out: Path | None = None, force: Force = False) -> None:
     """Write one self-contained HTML page from run folders; several, or leaderboard packets, give a leaderboard.
 
     A folder of `wearjax impute` gets its page of one person's days anew as well, unless --out says where to write.
 
     Args:
         runs: run folders, and leaderboard packets: their .parquet tables, or folders of them.
-        out: the page (default: report.html in the first folder).
+        out: the page (default: report.html in the first folder); an earlier page there is replaced.
+        force: replace whatever file is there.
     """
     from wearjax.report import page, your_days
 
-    console.print(f"Report: {page.write_report(list(runs), out=out).resolve()}", soft_wrap=True)
+    def say(note: str) -> None:
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
+
+    written = page.write_report(list(runs), out=out, overwrite=force, say=say)
+    console.print(f"Report: {written.resolve()}", soft_wrap=True)
     for run in filter(your_days.is_run, runs if out is None else ()):
         console.print(f"Your days: {your_days.write(run).resolve()}", soft_wrap=True)
+
+
+def packet(
+    run: PathArgument,
+    *,
+    out: Path,
+    method: str | None = None,
+    name: str | None = None,
+    submitter: str = "",
+    code_url: str = "",
+    paper_url: str = "",
+    category: str = "Other",
+    notes: str = "",
+    subtrack: Literal["static", "longitudinal"] | None = None,
+    force: Force = False,
+) -> None:
+    """Write the leaderboard packet of one method of a finished evaluation; `wearjax report` compares packets.
+
+    Args:
+        run: run folder of `wearjax evaluate imputation`, `forecasting` or `prediction`.
+        out: folder of packets; several methods may share it, and an earlier packet of the method is replaced.
+        method: which one (default: the only learned one).
+        name: shown on leaderboards (default: that of the method).
+        submitter: team or person.
+        code_url: address of the code.
+        paper_url: address of the paper.
+        notes: anything else that a reader should know.
+        category: kind of method, e.g. "Foundation model" or "Statistical".
+        subtrack: outcome prediction only (default: static).
+        force: write into a folder that holds other things, over a packet of another method too.
+    """
+    from wearjax.benchmarks.openmhc import run_packets
+    from wearjax.benchmarks.openmhc.packet import Submission
+
+    described = run_packets.write(
+        run, out, method=method, subtrack=subtrack, force=force,
+        submission=Submission(
+            name=name or "", submitter=submitter, code_url=code_url, paper_url=paper_url, category=category, notes=notes
+        ),
+    )  # fmt: skip
+    console.print(f"Packet: {described.resolve()}", soft_wrap=True)

@@ -50,7 +50,7 @@ def forecasting_track(
         bundle: trained models that forecast.
         horizon: hours to forecast.
         sample_index: file of time points (default: the one of the data root, else drawn by its rules).
-        max_samples: score the first windows only.
+        max_samples: score at most this many windows, spread over the participants.
         time_limit: processor seconds that autoarima and autoets may take for a series (default: no limit).
         jobs: processes of the engine, or without one of autoarima and autoets (default: one a core).
         cache: folder in which autoarima and autoets keep their fits (default: none).

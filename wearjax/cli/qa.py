@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 from tyro.conf import Positional
 
+from wearjax import plural
 from wearjax.cli.output import Bar, Force, Lines, PathArgument, console
 from wearjax.errors import ConfigError, WearjaxError
 
@@ -110,7 +111,8 @@ def audit(
         against = sum(v["ambiguous"] + v["leaky"] >= audit_queue.LEAST_VOTES for v in votes.values())
         unread = sum(v["none"] for v in votes.values())
         console.print(
-            f"Reviewers: {against} of {len(votes)} questions go to people; {unread} votes not readable"
+            f"Reviewers: {against} of {len(votes)} {plural.noun(len(votes), 'question')} for people to look at; "
+            f"{unread} {plural.noun(unread, 'vote')} not readable"
         )
     console.print(f"For people to look at: {path / QUEUE}", soft_wrap=True)
     bad = audits.failed(found)
@@ -155,7 +157,8 @@ def _print_build(made: Dataset) -> None:
     from wearjax.benchmarks.wearableqa import build as builds
 
     meta = made.meta
-    console.print(f"{meta['asked']} of {meta['people']} people asked about, {meta['items']} questions")
+    people, items = plural.noun(meta["people"], "person", "people"), plural.noun(meta["items"], "question")
+    console.print(f"{meta['asked']} of {meta['people']} {people} asked about, {meta['items']} {items}")
     console.print(builds.yields_of(made).to_text(), soft_wrap=True, highlight=False)
     console.print(builds.assembly_text(made), soft_wrap=True, highlight=False, markup=False)
     if meta["lacking"]:
@@ -168,7 +171,7 @@ def _print_build(made: Dataset) -> None:
     if open_["relations"]:
         console.print(
             f"Not verified in the literature: {', '.join(open_['relations'])}; "
-            f"{open_['items_on_unverified_relations']} questions rest on them",
+            f"questions that rest on them: {open_['items_on_unverified_relations']}",
             soft_wrap=True,
         )
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from wearjax import plural
 from wearjax.cli import options
 from wearjax.cli.output import Bar, Force, PathArgument, console, going_on, show
 from wearjax.errors import ConfigError
@@ -42,7 +43,8 @@ def render(
         file = asking.render(
             found, out, form=format, mode=mode, removed=remove, overwrite=force, progress=progress
         )
-    console.print(f"{len(found.items):,} prompts: {file.resolve()}", soft_wrap=True)
+    n = len(found.items)
+    console.print(f"{n:,} {plural.noun(n, 'prompt')}: {file.resolve()}", soft_wrap=True)
 
 
 def evaluate(
@@ -67,9 +69,10 @@ def evaluate(
     seed: int = 42,
     force: Force = False,
 ) -> None:
-    """Ask a language model WearableQA questions and score its answers; or score --baselines alone.
+    """Ask a language model WearableQA questions and score its answers; or, without an endpoint, score --baselines.
 
     Interrupted, the same command goes on where it stopped; finished, it shows the scores again.
+    Without a language model: wearjax qa evaluate QUESTIONS --out RUN --baselines solver random majority
 
     Args:
         data: folder of questions that `wearjax qa build` made.
@@ -101,11 +104,14 @@ def evaluate(
         "output_dir": out, "types": types, "max_items": max_items, "bootstrap": bootstrap, "seed": seed, "force": force,
     }  # fmt: skip
     if not llm_url or not llm_model:
-        if llm_url or llm_model or not baselines:
+        if llm_url or llm_model or baselines is None:
             raise ConfigError(
                 "qa evaluate: needs --llm-url (http://HOST:PORT/v1) and --llm-model, or --baselines alone"
             )
-        return show(qa.evaluate_baselines(data, baselines, **asked).summary(), lambda: qa_page.write(out))
+        # None named behind the option: those that stand beside an endpoint.
+        return show(
+            qa.evaluate_baselines(data, baselines or qa.CHEAP, **asked).summary(), lambda: qa_page.write(out)
+        )
     endpoint = Endpoint(
         llm_url, llm_model, api_key_env=llm_key_env, max_tokens=llm_max_tokens, timeout_s=llm_timeout,
         retries=llm_retries, concurrency=llm_concurrency,
@@ -138,4 +144,4 @@ def compare(runs: Positional[tuple[Path, ...]], *, out: Path, force: Force = Fal
         raise ConfigError(f"{file} compares other runs, or other results of them; pass --force to replace it")
     out.mkdir(parents=True, exist_ok=True)
     result_files.write_json(file, found.content())
-    show(found.summary(), lambda: qa_page.write(runs, out))
+    show(found.summary(), lambda: qa_page.write(runs, out, overwrite=force))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from tyro.conf import Positional
 
-from wearjax.cli.output import Bar, Force, PathArgument, console, print_rows
+from wearjax.cli.output import Bar, Force, PathArgument, console, print_rows, say_devices
 
 
 def pretrain(
@@ -22,7 +23,8 @@ def pretrain(
 ) -> Callable[[list[str]], None]:
     """Pretrain a model, or go on with it: the same command again resumes.
 
-    Any field of the configuration can be set by its dotted name, e.g. `--loop.steps 1000 --model.encoder-depth 4`.
+    Any field of the configuration can be set by its dotted name, e.g. `--loop.steps 1000 --model.encoder-depth 4`;
+    `wearjax pretrain NAME --help` lists them.
 
     Args:
         config: a Python file with `get_config()`, or the name of a shipped configuration.
@@ -40,6 +42,7 @@ def pretrain(
         if multi_host:
             devices.start_multi_host()
         resolved = configs.override(configs.load_config(config), overrides)
+        say_devices()
         result = loop.pretrain(
             resolved,
             data_dir=data or resolved.data.path,
@@ -64,7 +67,8 @@ def search(
 ) -> Callable[[list[str]], None]:
     """Look for better settings: TPE with Hyperband on the published search spaces; resumes where it stopped.
 
-    Fields of the configuration are changed with --section.field value, as for pretrain.
+    Fields of the configuration are changed with --section.field value, as for pretrain. It needs optuna:
+    `pip install 'wearjax[search]'`.
 
     Args:
         config: a Python file with `get_config()`, or the name of a shipped configuration.
@@ -83,6 +87,7 @@ def search(
         from wearjax.train import search as searching
 
         resolved = configs.override(configs.load_config(config), overrides)
+        say_devices()
         result = searching.search(
             resolved,
             data_dir=data or resolved.data.path,
@@ -94,9 +99,19 @@ def search(
             console=console,
             train=functools.partial(loop.pretrain, bundles=bundles, console=console),
         )
-        print_rows("Trials", searching.rows(result))
+        print_rows("Trials, the best first", searching.rows(result), words=("state", "settings"))
         if result.best:
-            console.print("wearjax pretrain", config, *searching.arguments(result.best), soft_wrap=True)
+            chosen = searching.arguments(result.best)
+            kept = [  # of the given fields those that were not searched
+                token
+                for name, values in configs.options_of(overrides)
+                if f"--{name}" not in chosen
+                for token in (f"--{name}", *values)
+            ]
+            where = [] if data is None else ["--data", str(data)]
+            command = shlex.join(["wearjax", "pretrain", config, *where, *kept, *chosen])
+            console.print(f"Best run: {result.out / result.best.folder}", soft_wrap=True, highlight=False)
+            console.print(f"To train with the best settings: {command}", soft_wrap=True, highlight=False)
 
     return run
 
@@ -113,7 +128,7 @@ def pypots(
     """Train a comparison imputer of PyPOTS, or go on with it; `evaluate imputation --bundle OUT` scores it.
 
     Sizes and training are the published ones; any field can be set by its name, e.g. `--model.n-layers 1
-    --training.epochs 5`.
+    --training.epochs 5`. It needs PyPOTS: `pip install 'wearjax[pypots]'`.
 
     Args:
         data: day store or OpenMHC data root, with splits.

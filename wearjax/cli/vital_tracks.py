@@ -11,7 +11,16 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from tyro.conf import Positional
 
-from wearjax.cli.output import Force, Lines, PathArgument, console, going_on, print_rows, show
+from wearjax.cli.output import (
+    Force,
+    Lines,
+    PathArgument,
+    console,
+    going_on,
+    print_rows,
+    say_devices,
+    show,
+)
 from wearjax.errors import ConfigError
 from wearjax.segments.vital_settings import VitalSettings
 from wearjax.vitals import HORIZON_MINUTES
@@ -64,6 +73,7 @@ def train(
     from wearjax.benchmarks.vitalbench import tracks
     from wearjax.report import vital_page
 
+    say_devices()
     budget = tracks.Budget(epochs, patience, batch_size, learning_rate)
     with going_on(out), _bars() as progress:
         results = tracks.evaluate(

@@ -75,7 +75,8 @@ def save_bundle(
     """Writes a bundle beside `path` and renames it into place; the bytes depend on what is given alone.
 
     Args:
-        origin, licence: as in `Bundle`, for the model card.
+        origin: as in `Bundle`, for the model card.
+        licence: as in `Bundle`, for the model card.
 
     Raises:
         CheckpointError: something is already there.

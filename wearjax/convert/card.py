@@ -7,14 +7,13 @@ data, optimizer and loop), `steps` and `metrics`; that of a converted one `how: 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wearjax import plural
+from wearjax import checksum, plural
 from wearjax.channels import CHANNELS
 
 _DAYS = "days or windows of minutes `(n, 19, minutes)`"
@@ -57,9 +56,7 @@ def render(facts: Mapping[str, Any]) -> str:
 
 def of_file(file: str | os.PathLike) -> dict[str, str]:
     """The `origin` of a bundle that was converted from a checkpoint file."""
-    with open(file, "rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    return {"how": "converted", "file": Path(file).name, "sha256": found}
+    return {"how": "converted", "file": Path(file).name, "sha256": checksum.sha256(file)}
 
 
 def _lines(facts: Mapping[str, Any]) -> Iterator[str]:

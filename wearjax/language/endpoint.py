@@ -278,5 +278,5 @@ def _httpx():
     try:
         import httpx
     except ImportError:
-        raise ConfigError("language models need httpx: pip install 'wearjax[llm]'") from None
+        raise ConfigError("language models need httpx; install it with: pip install 'wearjax[llm]'") from None
     return httpx

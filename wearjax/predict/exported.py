@@ -141,6 +141,15 @@ class ExportedModel:
         batch[0, steps - len(known) :] = known
         return np.asarray(call(batch))[0]
 
+    def as_forecaster(self, days: Any) -> ExportedForecaster:
+        """The method of the forecasting track, see `Pretrained.as_forecaster`; it reads no store.
+
+        Raises:
+            MethodError: a model that cannot forecast.
+        """
+        self._call("forecast")
+        return ExportedForecaster(self)
+
     def _call(self, task: str) -> Callable[..., jax.Array]:
         if task not in self._calls:
             raise MethodError(f"{self._path}: exported for {', '.join(self.tasks)}; it cannot {task}")
@@ -148,6 +157,16 @@ class ExportedModel:
 
     def _batch(self, alone: bool) -> int:
         return 1 if self._open and alone else self.batch_size
+
+
+class ExportedForecaster:
+    """The forecasts of an exported model under the contract of `wearjax.predict.forecaster.Forecaster`."""
+
+    on_accelerator = True
+
+    def __init__(self, model: ExportedModel):
+        self.name, self.settings = model.name, {"exported": model.manifest["digest"]}
+        self.predict = model.forecast
 
 
 def load_exported(path: str | os.PathLike, *, batch_size: int = 16) -> ExportedModel:

@@ -47,10 +47,10 @@ def fill_days(
     if batch_size < 1:
         raise ConfigError(f"batch_size: must be at least 1, got {batch_size}")
     out = Path(out)
-    if out.exists() and not overwrite:
-        raise StoreError(f"{out} exists; pass --force to replace it")
     if out.exists() and not (out / "results.json").exists():
         raise StoreError(f"{out} exists and is not a run folder; refusing to replace it")
+    if out.exists() and not overwrite:
+        raise StoreError(f"{out} exists; pass --force to replace it")
     with writing.folder(out) as temporary:
         filled = _fill_into(temporary, imputer, days, method, batch_size, progress)
         _write_gallery(temporary, days, DayStore(temporary / "days"), method)

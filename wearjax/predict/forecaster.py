@@ -13,7 +13,7 @@ from jaxtyping import Float, Float32
 
 from wearjax.channels import CHANNELS, N_CHANNELS
 from wearjax.errors import MethodError, WearjaxError
-from wearjax.predict import protocols
+from wearjax.predict import own_code, protocols
 
 VARIABLE_NAMES = tuple(channel.source_name for channel in CHANNELS)
 _EXTENSIONS = {"participant", "origin_date"}
@@ -84,7 +84,9 @@ def call_predict(
     """One window's forecast, checked.
 
     Args:
-        index_days, participant, origin_date: passed on if declared.
+        index_days: passed on if declared.
+        participant: passed on if declared.
+        origin_date: passed on if declared.
         name: what errors call the method; default is what it calls itself.
         where: what errors say of the window.
 
@@ -227,8 +229,7 @@ def _naming(told: str, call: Callable[[], Any]) -> Any:
     except WearjaxError:
         raise
     except Exception as error:
-        lines = str(error).strip().splitlines()
-        raise MethodError(f"{told}: {type(error).__name__}" + (f": {lines[0]}" if lines else "")) from error
+        raise MethodError(f"{told}: {own_code.told(error)}") from error
 
 
 def levels_of(forecasts: Sequence[Forecast]) -> tuple[float, ...]:

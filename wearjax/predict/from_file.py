@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from wearjax.errors import ConfigError
+from wearjax.predict import own_code
 
 _MARK = ".py:"
 
@@ -45,7 +46,7 @@ def load(text: str) -> Any:
         return found()
     except Exception as error:
         raise ConfigError(
-            f"{file}: {attribute}() cannot be made without arguments ({type(error).__name__}: {error})"
+            f"{file}: {attribute}() cannot be made without arguments ({own_code.told(error)})"
         ) from error
 
 
@@ -70,8 +71,10 @@ def _module(file: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        line = " ".join(str(error).split())
-        raise ConfigError(f"{file}: {type(error).__name__} while it was loaded: {line}") from error
+        line, place = " ".join(str(error).split()), own_code.line_of(error)
+        raise ConfigError(
+            f"{file}: {type(error).__name__} while it was loaded: {line}" + (f" ({place})" if place else "")
+        ) from error
     return module
 
 

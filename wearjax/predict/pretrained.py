@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -18,9 +19,18 @@ from wearjax.predict import batched
 from wearjax.predict.imputers import lsm2, pieces
 from wearjax.predict.representations import WeekEncoder
 
+if TYPE_CHECKING:
+    from wearjax.days.store import Days
+    from wearjax.predict.forecaster import Forecaster
+    from wearjax.predict.protocols import Predictor
+
+
+_ENCODERS = ("lsm2", "wbm")
+
 
 class Pretrained:
-    """A loaded model; where its kind can impute, it is itself an imputer.
+    """A loaded model. `evaluate_imputation`, `evaluate_forecasting` and `evaluate_prediction` take it as a method,
+    where its kind can do what they ask.
 
     Attributes:
         bundle: configuration, module and normalization.
@@ -67,12 +77,12 @@ class Pretrained:
 
     @cached_property
     def _embed(self):
+        if self.bundle.kind not in _ENCODERS:
+            raise MethodError(
+                f"a model of kind {self.bundle.kind!r} gives no representation; {' and '.join(_ENCODERS)} do"
+            )
         if self.bundle.kind == "wbm":
             return WeekEncoder(self.bundle, batch_size=self.batch_size)
-        if self.bundle.kind != "lsm2":
-            raise MethodError(
-                f"a model of kind {self.bundle.kind!r} gives no representation; lsm2 and wbm do"
-            )
         graph, state = nnx.split(self.bundle.model)
         return partial(jax.jit(partial(_embed, graph, self.bundle.stats)), state)
 
@@ -107,13 +117,49 @@ class Pretrained:
         """The hours that follow a history of hours, in the units of the channel table; NaN = missing.
 
         Raises:
-            MethodError: a model that cannot forecast, another horizon than the model's, or another shape.
+            MethodError: a model that cannot forecast or reads a store instead, another horizon than the model's, or
+                another shape.
         """
         return self._forecaster.predict(history, horizon)
 
+    def as_forecaster(self, days: Days) -> Forecaster:
+        """The method of the forecasting track. Raises MethodError for a model that cannot forecast.
+
+        Args:
+            days: the store under evaluation, which an LSM-2 reads.
+        """
+        from wearjax.predict.forecasters import loading
+
+        return loading.of_bundle(self.bundle, days=days)
+
+    def as_predictor(self, days: Days) -> Predictor:
+        """The method of the prediction track: a linear probe on the model's vectors.
+
+        Args:
+            days: the store under evaluation.
+
+        Raises:
+            MethodError: a model that gives no vectors of days or weeks.
+        """
+        from wearjax.predict.predictors import registry
+
+        if self.bundle.kind not in _ENCODERS:
+            raise MethodError(
+                f"a model of kind {self.bundle.kind!r} predicts no outcome; {' and '.join(_ENCODERS)} do"
+            )
+        return registry.build(self.bundle.kind, days, weights=self.bundle)
+
 
 def load_pretrained(path: str | os.PathLike, *, batch_size: int = 16) -> Pretrained:
-    """Loads a trained model folder. Raises CheckpointError when it is not one."""
+    """Loads a trained model: the folder `bundle` of a run.
+
+    Args:
+        path: the bundle.
+        batch_size: most days, or windows, that the model sees at once.
+
+    Raises:
+        CheckpointError: no bundle there, or an unreadable one.
+    """
     return Pretrained(bundles.load_bundle(path), batch_size=batch_size)
 
 

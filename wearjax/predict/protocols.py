@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Shaped
 
 from wearjax.errors import ConfigError, MethodError, WearjaxError
+from wearjax.predict import own_code
 
 _T = TypeVar("_T")
 
@@ -71,8 +72,7 @@ def call_impute(
     Keywords that are None are not passed. Values need not be finite: substitution is the caller's step.
 
     Raises:
-        MethodError: no `impute`, one that fails, or an answer of another shape or of a type that is not real floating
-            point.
+        MethodError: no `impute`, one that fails, or an answer of another shape, or not of real numbers.
     """
     name = method_name(imputer)
     impute = getattr(imputer, "impute", None)
@@ -83,14 +83,11 @@ def call_impute(
     except WearjaxError:
         raise
     except Exception as error:  # whatever a method raises says which method it was
-        told = str(error).strip().splitlines()
-        raise MethodError(
-            f"{name}.impute: {type(error).__name__}" + (f": {told[0]}" if told else "")
-        ) from error
+        raise MethodError(f"{name}.impute: {own_code.told(error)}") from error
     out = np.asarray(found)
     if out.shape != data.shape:
         raise MethodError(f"{name}.impute: returned shape {out.shape}, expected {data.shape}")
-    if out.dtype.kind != "f":
+    if out.dtype.kind not in "fiub":
         raise MethodError(f"{name}.impute: returned {out.dtype}, expected float32")
     # A float64 answer beyond float32 becomes infinite and is substituted like any other non-finite value.
     with np.errstate(over="ignore"):
@@ -271,10 +268,8 @@ def _naming(method: Any, name: str | None, task: str, what: str, call: Callable[
     try:
         return call()
     except Exception as error:
-        told = str(error).strip().splitlines()
         raise MethodError(
-            f"{name or method_name(method)}.{what}, task {task!r}: {type(error).__name__}"
-            + (f": {told[0]}" if told else "")
+            f"{name or method_name(method)}.{what}, task {task!r}: {own_code.told(error)}"
         ) from error
 
 

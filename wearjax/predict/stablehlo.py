@@ -108,10 +108,10 @@ def export_bundle(
     out = Path(out)
     possible, chosen = programs_of(bundle), tuple(dict.fromkeys(tasks))
     _check(bundle.kind, chosen, possible, batch, platforms)
-    if out.exists() and not overwrite:
-        raise CheckpointError(f"{out} exists; pass --force to replace it")
     if out.exists() and not (out / exported.MANIFEST).exists():
         raise CheckpointError(f"{out} exists and is not an exported model; refusing to replace it")
+    if out.exists() and not overwrite:
+        raise CheckpointError(f"{out} exists; pass --force to replace it")
     model = _portable(bundle, batch)
     with writing.folder(out, error=CheckpointError) as made, writing.told(out, error=CheckpointError):
         written = {

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from wearjax.segments.vital_scaled import ScaledCases
-from wearjax.segments.vital_settings import VitalSettings
+from wearjax.segments.vital_settings import ChannelOrder, VitalSettings
 from wearjax.train import vital_evaluation
 from wearjax.train.vital_evaluation import View
 
@@ -36,8 +36,8 @@ class Persistence:
     history: ClassVar[list[dict[str, float]]] = []
     record: ClassVar[dict[str, Any]] = {"trained": False}
 
-    def views(self, cases: ScaledCases) -> list[View]:
-        """What of every case counts, as for a model that treats channels alone."""
+    def views(self, cases: ScaledCases, *, channel_order: ChannelOrder | None = None) -> list[View]:
+        """What of every case counts, as for a model that treats channels alone, which no order changes."""
         return vital_evaluation.case_views(cases, self.settings, incomplete=self.incomplete, mixes=False)
 
     def forecasts(

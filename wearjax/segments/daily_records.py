@@ -206,10 +206,10 @@ def write_records(
         StoreError: the folder exists, no record came, or a user came twice.
     """
     path, tally = Path(path), Tally() if tally is None else tally
-    if path.exists() and not overwrite:
-        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
     if path.exists() and not (path / FILE).exists():
         raise StoreError(f"{path} exists and is not a store of daily records; refusing to replace it")
+    if path.exists() and not overwrite:
+        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
     with writing.folder(path) as temporary:
         people, digests = _write_table(temporary / TABLE, records, tally, path, progress, total)
         if not people:

@@ -105,6 +105,8 @@ def read(path: str | os.PathLike) -> SampleIndex:
     Raises:
         SourceError: no such file, or another content.
     """
+    if not Path(path).exists():
+        raise SourceError(f"{path}: no such file; expected time points by participant (JSON)")
     content = openmhc.read_json(Path(path))
     if not isinstance(content, dict):
         raise SourceError(f"{path}: expected {{user: [day index]}}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float32
@@ -34,7 +35,7 @@ Cells = Bool[np.ndarray, "channel=19 minute"]
 
 
 def make_mask(
-    scenario: str, values: Values, observed: Cells, rng: np.random.Generator | None = None, **params
+    scenario: str, values: Values, observed: Cells, rng: np.random.Generator | None = None, **params: Any
 ) -> tuple[Cells, bool]:
     """Chooses the cells of one day to hide.
 

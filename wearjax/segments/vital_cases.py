@@ -153,10 +153,10 @@ def write_cases(
 
 
 def _may_write(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
     if path.exists() and not (path / FILE).exists():
         raise StoreError(f"{path} exists and is not a store of surgeries; refusing to replace it")
+    if path.exists() and not overwrite:
+        raise StoreError(f"{path} exists; pass --force (overwrite=True) to replace it")
 
 
 def _write_values(

@@ -69,7 +69,7 @@ def _knn(gappy: Record) -> Record:
         from sklearn.impute import KNNImputer
     except ImportError:
         raise ConfigError(
-            "imputation: knn needs scikit-learn, install it with pip install 'wearjax[probes]'"
+            "imputation: knn needs scikit-learn; install it with: pip install 'wearjax[probes]'"
         ) from None
     return KNNImputer(n_neighbors=NEIGHBOURS).fit_transform(gappy)
 

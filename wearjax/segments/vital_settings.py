@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from wearjax.errors import ConfigError
 
+ChannelOrder = Literal["solved", "identity"]
 SEED = 3047  # of weights, order, dropout and channel draws in the published runs
 
 
@@ -26,7 +27,8 @@ class VitalSettings:
         faithful_track1: score, as the released code does, only the last k targets, k drawn once for training and
             once a case for validation and test.
         faithful_vpt: credit the costs of permutation training to the transitions the released code credits.
-        channel_order: of MambaTS in evaluation: the solved order, or the table's, as the cross-centre runs use.
+        channel_order: of MambaTS in evaluation: the solved order, or the table's. Across centres models are scored in
+            that of the table whatever is asked, as released; their best epoch is still chosen in this one.
         imputation: filling of gaps before scaling, or none and a masked loss.
         impute_targets: imputed targets count as observed, as released; else only inputs are filled.
         correlation: what the column CC holds. Both are always reported under their own names.
@@ -42,7 +44,7 @@ class VitalSettings:
     reduction: Literal["by_model", "observed", "all"] = "by_model"
     faithful_track1: bool = False
     faithful_vpt: bool = False
-    channel_order: Literal["solved", "identity"] = "solved"
+    channel_order: ChannelOrder = "solved"
     imputation: Literal["none", "mean", "linear", "ffill", "knn"] = "none"
     impute_targets: bool = True
     correlation: Literal["spearman", "pearson"] = "spearman"

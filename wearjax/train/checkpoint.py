@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from flax import nnx
 
 from wearjax import errors
 from wearjax.errors import CheckpointError
+from wearjax.train import checkpoint_noise
 from wearjax.train import state as states
 from wearjax.train.state import TrainState
 
@@ -28,7 +29,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, *, keep: int = 2):
-        logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax reports every file it writes
+        checkpoint_noise.keep_out()
         self.folder = Path(folder).absolute()
         options = ocp.CheckpointManagerOptions(
             preservation_policy=ocp.checkpoint_managers.LatestN(keep),
@@ -142,15 +143,21 @@ class Checkpoints:
 
     def _unwritten(self, error: Exception) -> CheckpointError:
         """Of a full disk above all; what was saved before stays."""
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it repeats the error for every array
         return CheckpointError(
-            f"{self.folder}: a checkpoint could not be written ({errors.one_line(error)}); the same command resumes "
+            f"{self.folder}: a checkpoint could not be written ({_reason(error)}); the same command resumes "
             "from the last one that could"
         )
 
 
 def _params(leaves: dict[str, Any]) -> dict[str, Any]:
     return {n.removeprefix("params."): leaf for n, leaf in leaves.items() if n.startswith("params.")}
+
+
+def _reason(error: Exception) -> str:
+    """What the system said, which the storage below Orbax wraps in paths; else all that was said."""
+    said = errors.one_line(error)
+    found = re.search(r": ([^:]+) \[os_error_code='\d+'\]", said)
+    return found[1] if found else said
 
 
 def _first_line(error: Exception) -> str:

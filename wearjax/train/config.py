@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import functools
 import importlib.util
 import io
 import os
@@ -16,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import wearjax
 from wearjax.errors import ConfigError
 from wearjax.models.lsm2 import LSM2Config
 from wearjax.models.registry import ModelConfig
+from wearjax.train import shipped
 
 T = TypeVar("T")
 
@@ -166,12 +167,6 @@ class PretrainConfig:
             raise ConfigError(f"seed: must be in [0, 2^32), got {self.seed}")
 
 
-def config_folders() -> list[Path]:
-    """Where named configurations lie: in an installed package, and in a source checkout."""
-    package = Path(wearjax.__file__).parent
-    return [package / "configs", package.parent / "configs"]
-
-
 def load_config(path_or_name: str | os.PathLike) -> PretrainConfig:
     """Runs `get_config()` of a Python file, given by path or by the name of a shipped configuration."""
     file = _find(Path(path_or_name))
@@ -191,16 +186,27 @@ def load_config(path_or_name: str | os.PathLike) -> PretrainConfig:
     return config
 
 
+def fields(config: Any) -> list[tuple[str, str, str]]:
+    """Dotted name, value and type of every field that `override` sets, as people read them."""
+    values = [
+        (name, kind, functools.reduce(getattr, name.split("."), config)) for name, kind in _leaves(config)
+    ]
+    return [(name, _shown(value), _type_name(kind)) for name, kind, value in values]
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 def _find(asked: Path) -> Path:
     if asked.is_file():
         return asked
-    folders = config_folders()
     if len(asked.parts) == 1:
-        for folder in folders:
+        for folder in shipped.folders():
             file = folder / f"{asked.name.removesuffix('.py')}.py"
             if file.is_file():
                 return file
-    known = sorted({file.stem for folder in folders for file in folder.glob("*.py")})
+    known = list(shipped.descriptions())
     raise ConfigError(
         f"no configuration {str(asked)!r}{_hint(asked.stem, known)}; shipped: {', '.join(known)}"
     )
@@ -222,7 +228,7 @@ def override(config: T, arguments: Sequence[str]) -> T:
 
     Values are parsed by tyro after the field's type. Raises ConfigError for an unknown name or a bad value.
     """
-    options = _options(arguments)
+    options = options_of(arguments)
     known = dict(_leaves(config))
     for name, _ in options:
         if name not in known:
@@ -254,8 +260,8 @@ def _parse(config: T, options: Sequence[tuple[str, list[str]]]) -> T:
         )
 
 
-def _options(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Groups `--name value…` and `--name=value` into (dotted name, values)."""
+def options_of(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Groups `--name value…` and `--name=value` into (dotted name, values). Raises ConfigError."""
     grouped: list[tuple[str, list[str]]] = []
     for argument in arguments:
         if argument.startswith("--"):
@@ -358,7 +364,10 @@ def _config_classes(kind: type) -> Iterator[type]:
 
 
 def _hint(name: str, known: Sequence[str], *, prefix: str = "") -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    # A field without its section is told by how it begins: `batch` is data.batch_size.
+    near = [
+        one for one in known if name and one.rpartition(".")[2].startswith(name)
+    ] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f" (did you mean {prefix}{near[0]}?)" if near else ""
 
 

@@ -53,7 +53,7 @@ class TensorBoardWriter:
             from tensorboardX import SummaryWriter
         except ImportError:
             raise ConfigError(
-                "loop.writers: tensorboard needs tensorboardX; pip install 'wearjax[tensorboard]'"
+                "loop.writers: tensorboard needs tensorboardX; install it with: pip install 'wearjax[tensorboard]'"
             ) from None
         self._writer = SummaryWriter(str(folder / "tensorboard"))
 
@@ -72,7 +72,9 @@ class WandbWriter:
         try:
             import wandb
         except ImportError:
-            raise ConfigError("loop.writers: wandb needs wandb; pip install 'wearjax[wandb]'") from None
+            raise ConfigError(
+                "loop.writers: wandb needs wandb; install it with: pip install 'wearjax[wandb]'"
+            ) from None
         self._run = wandb.init(
             project="wearjax", name=folder.name, dir=str(folder), id=folder.name, resume="allow"
         )

@@ -101,7 +101,7 @@ class _Plan:
         every = steps // self.units
         if not every:
             raise ConfigError(
-                f"search: {steps} steps of {chosen.data.batch_size} are too few for {self.units} validation points"
+                f"units: {steps} steps of {chosen.data.batch_size} are too few for {self.units} validation points"
             )
         schedule = dataclasses.replace(
             chosen.loop, steps=every * self.units, epochs=None, validate_every=every, validate_epochs=None,
@@ -151,7 +151,9 @@ def search(
     out, data_dir, seed = Path(out), data_dir or config.data.path, config.seed if seed is None else seed
     space = space or search_spaces.space_of(config)
     trials = space.trials if trials is None else trials
-    units = units or _default_units(config)
+    units = _default_units(config) if units is None else units
+    if not 0 <= seed < 2**32:
+        raise ConfigError(f"seed: must be in [0, 2^32), got {seed}")
     if trials < 1:
         raise ConfigError(f"trials: must be at least 1, got {trials}")
     if units < 1:
@@ -202,7 +204,7 @@ def header(space: SearchSpace, *, units: int, trials: int, study: search_study.S
         if units >= search_study.MIN_UNITS
         else f"no pruning (fewer than {search_study.MIN_UNITS} units)"
     )
-    lines = [f"search: {trials} trials of {units} units; TPE, {pruning}"]
+    lines = [f"search: {trials} trials of {units} units, with a validation after each; TPE, {pruning}"]
     if space.note:
         lines.append(f"note: {space.note}")
     lines += [f"  {name}: {found}" for name, found in space.parameters.items()]
@@ -261,7 +263,10 @@ def _trial(plan: _Plan, record: search_study.Record) -> Trial:
 
 
 def rows(result: SearchResult) -> list[dict[str, str]]:
-    """The trials as rows of a table, best first, then the others by how far they came and their loss."""
+    """The trials as rows of a table, best first, then the others by how far they came and their loss.
+
+    What a trial chose is one cell, without the sections of the fields: `learning_rate=0.0003 batch_size=64`.
+    """
     order = {"complete": 0, "pruned": 1, "unfinished": 2, "diverged": 3}
     found = sorted(
         result.trials,
@@ -272,9 +277,9 @@ def rows(result: SearchResult) -> list[dict[str, str]]:
             "trial": f"{t.number}{' (best)' if result.best is t else ''}",
             "state": t.state,
             f"validation {result.metric}": _short(t.value),
-            "units": f"{t.units}/{result.units}",
+            "validations": f"{t.units} of {result.units}",
             "steps": f"{t.steps:,}",
-            **{name: _short(value) for name, value in t.parameters.items()},
+            "settings": " ".join(f"{_field(name)}={_short(value)}" for name, value in t.parameters.items()),
         }
         for t in found
     ]
@@ -286,10 +291,15 @@ def arguments(trial: Trial) -> list[str]:
     return [token for name, value in found.items() for token in (f"--{name}", str(value))]
 
 
+def _field(names: str) -> str:
+    """Names of a search space without their sections."""
+    return ",".join(name.strip().rpartition(".")[2] for name in names.split(","))
+
+
 def _short(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def _write_results(plan: _Plan, study: search_study.Study, seed: int) -> SearchResult:

@@ -47,7 +47,7 @@ def require_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise ConfigError("searching needs optuna: install wearjax[search]") from None
+        raise ConfigError("searching needs optuna; install it with: pip install 'wearjax[search]'") from None
     return optuna
 
 

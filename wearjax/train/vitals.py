@@ -27,7 +27,7 @@ from wearjax.models.vital import registry
 from wearjax.objectives.vital_forecast import OrderCosts
 from wearjax.segments import vital_masks
 from wearjax.segments.vital_scaled import ScaledCases
-from wearjax.segments.vital_settings import VitalSettings
+from wearjax.segments.vital_settings import ChannelOrder, VitalSettings
 from wearjax.train import vital_checkpoint, vital_evaluation, vital_steps
 from wearjax.train.vital_evaluation import Channels, View
 from wearjax.train.vital_networks import Network, network_of
@@ -129,17 +129,28 @@ class VitalModel:
         self.params, self.costs, self.history = run.best_params, run.best_costs, run.history
         self.record = epochs.record(run)
 
-    def views(self, cases: ScaledCases, *, costs: OrderCosts | None = None) -> list[View]:
-        """What of every case of a validation or test split goes through the model."""
+    def views(
+        self,
+        cases: ScaledCases,
+        *,
+        costs: OrderCosts | None = None,
+        channel_order: ChannelOrder | None = None,
+    ) -> list[View]:
+        """What of every case of a validation or test split goes through the model.
+
+        Args:
+            channel_order: in place of that of the settings.
+        """
+        chosen = channel_order or self.training.settings.channel_order
         return vital_evaluation.case_views(
             cases, self.training.settings, incomplete=self.training.incomplete, mixes=self.network.mixes,
-            order=self.order(self.costs if costs is None else costs),
+            order=None if chosen == "identity" else self.order(self.costs if costs is None else costs),
         )  # fmt: skip
 
     def order(self, costs: OrderCosts | None) -> vital_evaluation.Order | None:
-        """The order in which kept channels are processed in evaluation; None for that of the table."""
+        """The solved order in which kept channels are processed in evaluation; None for that of the table."""
         solve, solved = self.network.order, {}
-        if solve is None or costs is None or self.training.settings.channel_order == "identity":
+        if solve is None or costs is None:
             return None
         host = OrderCosts(*jax.device_get(costs))
 

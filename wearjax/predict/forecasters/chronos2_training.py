@@ -68,10 +68,12 @@ class FineTuning:
             raise ConfigError(f"mode {self.mode!r}: expected lora or full")
         for name in ("rank", "context", "horizon", "steps", "batch_size"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise ConfigError(f"{name}: must be at least 1, got {getattr(self, name)}")
         for name in ("alpha", "learning_rate"):
             if not 0 < getattr(self, name) < np.inf:
-                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
+                raise ConfigError(f"{name}: must be positive, got {getattr(self, name)}")
+        if not 0 <= self.seed < 2**32:
+            raise ConfigError(f"seed: must be in [0, 2^32), got {self.seed}")
 
 
 class Windows(Sequence):

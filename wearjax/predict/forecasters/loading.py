@@ -34,12 +34,20 @@ def load(path: str | os.PathLike, *, days: Days | None = None, batch_size: int =
 def of_bundle(bundle: Bundle, *, days: Days | None = None, batch_size: int = 64) -> Forecaster:
     """The forecaster of a trained model.
 
-    Raises MethodError for a kind that cannot forecast, or an LSM-2 without the store that it reads.
+    Raises MethodError for a model that cannot forecast, or an LSM-2 without the store that it reads.
     """
     from wearjax.predict.forecasters import lsm2_sparse, series
 
     if bundle.kind in lsm2_sparse.KINDS:
+        if not lsm2_sparse.days_of(bundle):
+            raise MethodError(
+                f"a model of kind {bundle.kind!r} for {bundle.config.minutes} minutes cannot forecast; lsm2_sparse, "
+                "lsm2 of several days and the models of hours can"
+            )
         if days is None:
-            raise MethodError(f"a model of kind {bundle.kind!r} forecasts from minutes: days= is needed")
+            raise MethodError(
+                f"a model of kind {bundle.kind!r} forecasts from the minutes of a store, not from a history of hours: "
+                "wearjax.evaluate_forecasting(model, data_dir=...) gives it one"
+            )
         return lsm2_sparse.LSM2Forecaster(bundle, days, batch_size=min(batch_size, 16))
     return series.SeriesForecaster(bundle, batch_size=batch_size)

@@ -23,6 +23,15 @@ KINDS = (lsm2.LSM2SparseImputer.name, lsm2.LSM2Imputer.name)
 _NOTHING = -1
 
 
+def days_of(bundle: Bundle) -> int:
+    """Days of the window of a model that can forecast by filling its last ones; 0 for any other model."""
+    if bundle.kind not in KINDS:
+        return 0
+    n_days, rest = divmod(bundle.config.minutes, MINUTES_PER_DAY)
+    n_days *= getattr(bundle.config, "n_days", 1)
+    return 0 if rest or n_days < 2 else n_days
+
+
 class LSM2Forecaster:
     """Fills the hidden days at the end of a window, and adds its minutes up to hours.
 
@@ -51,10 +60,8 @@ class LSM2Forecaster:
     def __init__(self, bundle: Bundle, days: Days, *, batch_size: int = 16, clip: bool = True):
         minutes, kind = bundle.config.minutes, bundle.kind
         self._sparse = kind == lsm2.LSM2SparseImputer.name
-        self._n_days, rest = divmod(minutes, MINUTES_PER_DAY)
-        if self._sparse:
-            self._n_days *= bundle.config.n_days
-        if kind not in KINDS or rest or self._n_days < 2:
+        self._n_days = days_of(bundle)
+        if not self._n_days:
             raise MethodError(
                 "LSM2Forecaster: expected a model of kind 'lsm2_sparse', or of kind 'lsm2' for several whole days; "
                 f"got {kind!r} for {minutes} minutes"
@@ -147,7 +154,7 @@ class LSM2Forecaster:
     def _forecast(self, windows: Sequence[Any], n_ahead: int) -> Float32[np.ndarray, "window 19 H"]:
         rows, offsets = (np.stack(part) for part in zip(*windows, strict=True))
         count, shape = len(rows), (N_CHANNELS, MINUTES_PER_DAY)
-        values = np.full((count, self._n_days, *shape), np.nan, np.float32)
+        values: np.ndarray = np.full((count, self._n_days, *shape), np.nan, np.float32)
         read, place = np.unique(
             rows[rows != _NOTHING], return_inverse=True
         )  # windows share most of their days

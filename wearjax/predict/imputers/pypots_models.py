@@ -38,18 +38,18 @@ class Settings:
         for item in dataclasses.fields(self):
             value = getattr(self, item.name)
             if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-                raise ConfigError(f"{self.kind}.{item.name}: must be at least 1, got {value}")
+                raise ConfigError(f"model.{item.name}: must be at least 1, got {value}")
         if self.n_steps < N_STEPS_MIN:
-            raise ConfigError(f"{self.kind}.n_steps: must be at least {N_STEPS_MIN}, got {self.n_steps}")
+            raise ConfigError(f"model.n_steps: must be at least {N_STEPS_MIN}, got {self.n_steps}")
         if MINUTES_PER_DAY % self.n_steps and self.n_steps != N_DAYS * MINUTES_PER_DAY:
             raise ConfigError(
-                f"{self.kind}.n_steps: {self.n_steps} neither divides a day ({MINUTES_PER_DAY}) nor is {N_DAYS} days"
+                f"model.n_steps: {self.n_steps} neither divides a day ({MINUTES_PER_DAY}) nor is {N_DAYS} days"
             )
         window = getattr(self, "moving_avg_window_size", 1)
         if window % 2 == 0:
-            raise ConfigError(f"{self.kind}.moving_avg_window_size: must be odd, got {window}")
+            raise ConfigError(f"model.moving_avg_window_size: must be odd, got {window}")
         if not 0.0 <= getattr(self, "dropout", 0.0) < 1.0:
-            raise ConfigError(f"{self.kind}.dropout: must be in [0, 1), got {getattr(self, 'dropout', 0.0)}")
+            raise ConfigError(f"model.dropout: must be in [0, 1), got {getattr(self, 'dropout', 0.0)}")
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class FEDformerSettings(Settings):
     def __post_init__(self):
         super().__post_init__()
         if self.version != "Fourier":
-            raise ConfigError(f"fedformer.version: expected Fourier, got {self.version!r}")
+            raise ConfigError(f"model.version: expected Fourier, got {self.version!r}")
         if self.mode_select not in ("random", "low"):
-            raise ConfigError(f"fedformer.mode_select: expected random or low, got {self.mode_select!r}")
+            raise ConfigError(f"model.mode_select: expected random or low, got {self.mode_select!r}")
         if self.n_heads != 8:
-            raise ConfigError(f"fedformer.n_heads: PyPOTS's Fourier block has 8, got {self.n_heads}")
+            raise ConfigError(f"model.n_heads: PyPOTS's Fourier block has 8, got {self.n_heads}")
         if self.d_model % 8:
-            raise ConfigError(f"fedformer.d_model: {self.d_model} must divide by 8")
+            raise ConfigError(f"model.d_model: {self.d_model} must divide by 8")
 
     @property
     def n_modes(self) -> int:
