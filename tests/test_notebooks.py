@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import json
@@ -52,7 +53,7 @@ def test_kept_without_outputs(file):
 def test_the_first_code_installs_and_the_second_has_the_settings(file):
     cells = code_cells(file)
     assert '"pip", "install"' in cells[0].source
-    assert 'find_spec("wearjax") is None' in cells[0].source
+    assert 'find_spec("wearjax")' in cells[0].source
     assert "jax.devices()" in cells[0].source
     assert 'os.environ.get("WEARJAX_NOTEBOOK_SMALL") == "1"' in cells[1].source
     assert not REGISTRY.search(file.read_text())
@@ -87,6 +88,7 @@ ADDRESSES = {
     "git+https://host.example/me/wearjax.git@main": "git+https://host.example/me/wearjax.git@main",
     "git@host.example:me/wearjax.git": "git+ssh://git@host.example/me/wearjax.git",
     "ssh://git@host.example/me/wearjax.git": "git+ssh://git@host.example/me/wearjax.git",
+    "host.example/me/wearjax": "git+https://host.example/me/wearjax",
     "https://host.example/wearjax-1-py3-none-any.whl": "https://host.example/wearjax-1-py3-none-any.whl",
 }
 
@@ -106,6 +108,16 @@ def test_a_checkout_is_installed_from_its_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="Set REPOSITORY to the address"):
         installed(NOTEBOOKS[0], monkeypatch)
+
+
+def test_a_clone_beside_the_notebook_is_installed(monkeypatch, tmp_path):
+    package = tmp_path / "wearjax" / "wearjax"
+    package.mkdir(parents=True)
+    (package / "channels.py").touch()
+    monkeypatch.chdir(tmp_path)
+    folder_alone = importlib.machinery.ModuleSpec("wearjax", None, is_package=True)
+    monkeypatch.setattr(f"{__name__}.FIND_SPEC", lambda name: folder_alone)
+    assert installed(NOTEBOOKS[0], monkeypatch, without=()) == [str(tmp_path / "wearjax")]
 
 
 def test_only_what_a_notebook_misses_is_added_to_an_installed_wearjax(monkeypatch):
