@@ -228,7 +228,8 @@ def test_finished_results_are_read_again(root, tmp_path):
     assert found.summary() == wanted.summary()
     assert evaluate({"a": Level()}, root, output_dir=tmp_path, bootstrap=0).n_boot == 0
     joined = evaluate({"a": Level(), "b": Level(1.0)}, root, output_dir=tmp_path)
-    assert joined.summary() == evaluate({"a": Level(), "b": Level(1.0)}, root).summary()
+    anew = evaluate({"a": Level(), "b": Level(1.0)}, root)
+    assert joined.summary() == f"{anew.summary()}\nrun folder: {tmp_path}"
 
 
 def test_results_are_never_replaced_silently(root, tmp_path):

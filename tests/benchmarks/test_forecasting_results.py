@@ -42,7 +42,9 @@ def test_it_says_what_it_found(results):
     assert lines == ["good", "seasonal_naive", "poor"]
     shown = f"{100 * results.score('good').mean:.1f} [{100 * results.score('good').ci_lo:.1f}, "
     assert shown in text
-    assert "workout_yoga" in text and "workout_functional" not in text  # noqa: PT018
+    table = {line.split()[0] for line in text.splitlines() if line}
+    assert "workout_yoga" in table and "workout_functional" not in table  # noqa: PT018
+    assert "no skill in workout_functional: nobody's scored hours have the flag both on and off" in text
     assert "point estimates, no draws" in scored(made_forecasts.user_metrics(2), n_boot=0).summary()
 
 

@@ -144,12 +144,13 @@ def test_a_value_beyond_float16_gains_nothing(data_dir):
 
 
 def test_rows_come_best_first_with_the_baseline_marked(results):
-    found, _, _ = results
+    found, out, _ = results
     names = [line.split("  ")[0].strip() for line in found.summary().splitlines()[2:5]]
     assert names == sorted(names, key=lambda m: -found.score(m.removesuffix(" (baseline)")).mean)
     assert "locf (baseline)" in names
     assert "only 3 participants were scored" in found.summary()
     assert "fair: how much smaller" in found.summary()
+    assert found.summary().endswith(f"\nrun folder: {out}")
 
 
 def test_no_other_method_goes_by_the_name_of_the_baseline(data_dir):

@@ -213,6 +213,7 @@ def test_tasks_that_cannot_be_evaluated_are_counted_with_the_reason(data_dir):
         "task CAD: fewer than 2 participants with a label in train": 1,
         "task Ldl: no labels": 1,
     }
+    assert "not evaluated: PH (all labels in train are equal)\n" in results.summary()
     with pytest.raises(ConfigError, match=r"no task can be evaluated \(task Ldl: no labels\)"):
         evaluate(Constant(), data_dir, tasks="Ldl")
 
@@ -372,6 +373,7 @@ def test_results_tell_what_was_evaluated(data_dir, tmp_path):
     assert results.config["methods"] == ["linear", "m"]
     assert results.config["tasks"] == list(TASKS)
     assert set(results.seconds) == {"linear", "m"}
+    assert results.summary().endswith(f"\nrun folder: {tmp_path}")
     assert "m" in results.summary()
     assert (tmp_path / "results.json").exists()
 
@@ -393,6 +395,8 @@ def test_impossible_arguments(data_dir, options, told):
 
 
 def test_what_is_no_method(data_dir):
+    with pytest.raises(MethodError, match=r"constant: is a class, expected an object of it: Constant\(…\)"):
+        evaluate(Constant, data_dir, method_name="constant")
     with pytest.raises(MethodError, match="m: has no predict"):
         evaluate({"m": object()}, data_dir)
     with pytest.raises(ConfigError, match="DataSpec"):

@@ -104,6 +104,28 @@ def test_summary_shows_every_method_domain_and_interval(results):
     assert f"{found.mean * 100:.1f} %" in repr(results)
 
 
+def test_summary_says_what_its_tables_leave_out(made, results, tmp_path):
+    text = results.summary()
+    assert "fallback: the share of predictions that linear gave" in text
+    assert "not evaluated: PH (no labels)" in text
+    counted = {"task PH: no labels": 1, "task age: eligible days that the data do not have": 3}
+    assert "not evaluated: PH (no labels)\n" in results_of(made, skipped=counted).summary()
+    assert "run folder" not in text
+    assert dataclasses.replace(results, run_dir=tmp_path).summary() == f"{text}\nrun folder: {tmp_path}"
+
+
+def test_tasks_in_which_the_baseline_is_perfect_have_no_skill_and_are_named(made):
+    perfect = [_perfect(p) if p.task.code == "age" else p for p in made]
+    text = results_of(perfect).summary()
+    assert "no skill in age: linear makes no error there" in text
+    assert "no skill in" not in results_of(made).summary()
+
+
+def _perfect(found):
+    """The same task with the labels as the baseline's predictions."""
+    return dataclasses.replace(found, y_pred={**found.y_pred, "linear": found.y_true})
+
+
 def test_summary_without_draws_says_so(made):
     text = results_of(made, n_boot=0).summary()
     assert "point estimates, no draws" in text

@@ -115,6 +115,7 @@ def test_calls_reach_the_method_and_its_labels_are_its_own():
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
+        (None, r"returned nothing, expected one number a participant"),
         (np.zeros(2), r"returned shape \(2,\), expected \(3,\)"),
         (np.zeros((3, 2)), r"returned shape \(3, 2\)"),
         (np.zeros(3, complex), "returned complex128"),

@@ -79,7 +79,7 @@ def test_an_error_says_the_line_of_the_method(tmp_path):
     ("value", "message"),
     [
         (DATA[:1], r"Odd.impute: returned shape \(1, 19, 6\), expected \(2, 19, 6\)"),
-        (None, "returned shape"),
+        (None, "returned nothing, expected an array of shape"),
         (DATA.astype(complex), "returned complex128, expected float32"),
         (DATA.astype(object), "returned object"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -85,9 +86,26 @@ def test_what_the_board_says_stands_on_the_terminal_too(table, tmp_path, capsys)
     run = scored_run(tmp_path / "run", table, ["locf", "method_1"])
     other = submitted(tmp_path / "p", table, "method_2", "other")
     cli.main(["report", str(run), str(other), "--out", str(tmp_path / "board.html")])
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("leaderboard, ")]
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("leaderboard, ")]
+    (line,) = [line for line in told if "unknown" in line]
     assert "other: scored on unknown days, windows and masks" in line
+    assert "leaderboard, imputation: only 8 participants were scored" in " ".join(told)
     assert "scored on unknown days, windows and masks" in section((tmp_path / "board.html").read_text())
+
+
+def test_a_method_that_lacks_a_task_has_no_skill_rank_or_best_mark_there(table, tmp_path):
+    run = scored_run(tmp_path / "run", table, ["locf", "method_1"])
+    errors = table.errors.copy()
+    errors[table.methods.index("method_2"), 0] = np.nan  # the others have random_noise ch_0
+    other = submitted(tmp_path / "p", dataclasses.replace(table, errors=errors), "method_2", "other")
+    (board,) = leaderboard.boards([run], [other], n_boot=10)
+    rows = {row.name: dict(zip(board.headings, row.cells, strict=True)) for row in board.rows}
+    for heading in ("Rank", "Overall", "Fair"):
+        assert not rows["other"][heading].sort
+        assert rows["method_1"][heading].sort
+    assert rows["other"]["Semantic"].sort, "it lacks nothing there"
+    (note,) = [note for note in board.notes if "no score" in note]
+    assert note.startswith("other: no score, or one of fewer participants, in random_noise ch_0;")
 
 
 def test_a_packet_stands_beside_a_run(table, tmp_path):

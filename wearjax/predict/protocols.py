@@ -84,6 +84,8 @@ def call_impute(
         raise
     except Exception as error:  # whatever a method raises says which method it was
         raise MethodError(f"{name}.impute: {own_code.told(error)}") from error
+    if found is None:
+        raise MethodError(f"{name}.impute: returned nothing, expected an array of shape {data.shape}")
     out = np.asarray(found)
     if out.shape != data.shape:
         raise MethodError(f"{name}.impute: returned shape {out.shape}, expected {data.shape}")
@@ -252,7 +254,12 @@ def call_predict(
     predict = getattr(method, "predict", None)
     if not callable(predict):
         raise MethodError(f"{called}: has no predict(data) method")
-    out = np.asarray(_naming(method, name, task, "predict", lambda: predict(data)))
+    found = _naming(method, name, task, "predict", lambda: predict(data))
+    if found is None:
+        raise MethodError(
+            f"{called}.predict, task {task!r}: returned nothing, expected one number a participant"
+        )
+    out = np.asarray(found)
     if out.shape != (len(data),):
         raise MethodError(
             f"{called}.predict, task {task!r}: returned shape {out.shape}, expected ({len(data)},), "

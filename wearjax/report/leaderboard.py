@@ -17,6 +17,7 @@ from wearjax.benchmarks.openmhc.packet import Packet
 from wearjax.errors import ConfigError
 from wearjax.report import tables, words
 from wearjax.report.tables import Cell
+from wearjax.scores import completeness
 
 _SCOPES = {
     "imputation": ("overall", "semantic", *(f"cat:{name}" for name in BUCKETS)),
@@ -93,7 +94,12 @@ def notes(found: Sequence[Board]) -> list[str]:
 
 
 def _board(found: Leaderboard) -> Board:
-    at = {(s.method, s.metric, s.scope): s for s in found.scores}
+    methods = [p.method for p in found.packets]
+    lacking = completeness.lacking(found.scores, baseline=found.baseline, methods=methods)
+    whole = completeness.comparable(found.scores, lacking, baseline=found.baseline)
+    few = completeness.few_participants(found.n_participants)
+    notes = [*found.notes, *completeness.told(lacking), *([few] if few else [])]
+    at = {(s.method, s.metric, s.scope): s for s in whole}
     present = {scope for _, metric, scope in at if metric == SKILL}
     scopes = [s for s in _SCOPES[found.track] if s in present]
     columns = [(RANK, "overall"), *((SKILL, s) for s in scopes)]
@@ -127,7 +133,7 @@ def _board(found: Leaderboard) -> Board:
         n_methods=len(rows),
         n_participants=f"{found.n_participants:,}",
         draws=f"{found.n_boot:,}" if found.n_boot else "",
-        notes=tuple(words.plain(note, 300) for note in found.notes),
+        notes=tuple(words.plain(note, 300) for note in notes),
     )
 
 

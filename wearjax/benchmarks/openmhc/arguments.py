@@ -42,6 +42,8 @@ def methods_by_name(
             raise MethodError(
                 f"{value}: is a path, expected a method; wearjax.load_pretrained(path) gives one"
             )
+        if isinstance(value, type):
+            raise MethodError(f"{key}: is a class, expected an object of it: {value.__name__}(…)")
         methods[key] = value if callable(getattr(value, wanted, None)) else made(value)
         if not callable(getattr(methods[key], wanted, None)):
             raise MethodError(f"{key}: has no {call} method")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wearjax.benchmarks import result_files
 from wearjax.benchmarks.openmhc import score_text
 from wearjax.benchmarks.openmhc.forecasting_scores import (
@@ -30,7 +32,7 @@ def text(results: ForecastingResults) -> str:
     methods = found.best_first(results.methods)
     lines = [head, *result_files.aligned(_headline(results, found, methods)), ""]
     lines += result_files.aligned(_by_channel(found, methods))
-    return "\n".join([*lines, *_remarks(results, found)])
+    return "\n".join([*lines, *_remarks(results, found), *score_text.written(results.run_dir)])
 
 
 def comparable(results: ForecastingResults) -> score_text.Comparable:
@@ -40,7 +42,8 @@ def comparable(results: ForecastingResults) -> score_text.Comparable:
 
 def _remarks(results: ForecastingResults, found: score_text.Comparable) -> list[str]:
     """What the tables cannot show."""
-    lines = [
+    lines = [f"fallback: the share of forecast hours that {BASELINE} gave", *_without_skill(results)]
+    lines += [
         score_text.replaced(
             m,
             int(results.metrics.substituted[i].sum()),
@@ -51,6 +54,33 @@ def _remarks(results: ForecastingResults, found: score_text.Comparable) -> list[
         if results.fallback_rates[m]
     ]
     return lines + found.remarks(n_participants=len(results.participants))
+
+
+def _without_skill(results: ForecastingResults) -> list[str]:
+    """The channels in which no method has a skill, by the reason."""
+    scored = {s.scope for s in results.scores if s.metric == SKILL}
+    own = results.metrics.scored[results.methods.index(BASELINE)]
+    by_reason: dict[str, list[int]] = {}
+    for c, scope in enumerate(CHANNEL_SCOPES):
+        if scope in scored:
+            continue
+        if np.isfinite(own[c]).any():
+            reason = f"{BASELINE} makes no error there"
+        elif CHANNELS[c].is_continuous:
+            reason = "no scored hour was measured"
+        else:
+            reason = "nobody's scored hours have the flag both on and off, as an AUROC needs"
+        by_reason.setdefault(reason, []).append(c)
+    return [f"no skill in {_named(numbers)}: {reason}" for reason, numbers in by_reason.items()]
+
+
+def _named(numbers: list[int]) -> str:
+    """Channels; a category of which none is missing by its name."""
+    names = [name for name, members in CATEGORIES.items() if set(members) <= set(numbers)]
+    whole = {c for name in names for c in CATEGORIES[name]}
+    return ", ".join(
+        [*(f"all of {name}" for name in names), *(CHANNELS[c].name for c in numbers if c not in whole)]
+    )
 
 
 def _headline(

@@ -7,6 +7,7 @@ With an output folder, what is complete is written now and then, and the same ca
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -162,6 +163,7 @@ def evaluate_imputation(
         run.all_groups(advance, kept, where)
     results = _results(run, given, config, _days_left_out(days, members, split, cases), origin.notes)
     if output_dir is not None:
+        results = dataclasses.replace(results, run_dir=Path(output_dir))
         results.save(output_dir)
     return results
 

@@ -46,6 +46,7 @@ class ImputationResults:
         gallery: example days, as `imputation_gallery` keeps them.
         notes: what a reader must know before comparing the scores.
         scored_on: days and cells, as packets tell them; empty where they are not known.
+        run_dir: where they were saved; None where they were not.
     """
 
     scores: tuple[Score, ...]
@@ -66,6 +67,7 @@ class ImputationResults:
     gallery: dict[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     scored_on: dict[str, Any] = field(default_factory=dict)
+    run_dir: Path | None = None
 
     def __repr__(self) -> str:
         found = self._comparable()
@@ -127,7 +129,7 @@ class ImputationResults:
         found = self._comparable()
         tables = [self._headline(found), self._by_scenario(found)]
         shown = [*result_files.aligned(tables[0]), "", *result_files.aligned(tables[1])]
-        return "\n".join([head, *shown, *self._remarks(found)])
+        return "\n".join([head, *shown, *self._remarks(found), *score_text.written(self.run_dir)])
 
     def _comparable(self) -> score_text.Comparable:
         return score_text.Comparable(self.scores, baseline=BASELINE, methods=self.errors.methods)

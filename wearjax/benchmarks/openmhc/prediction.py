@@ -6,6 +6,7 @@ baseline, columns written. All that follows works on the small tables of predict
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -134,6 +135,7 @@ def evaluate_prediction(
         ),
     )
     if folder is not None:
+        results = dataclasses.replace(results, run_dir=folder)
         results.save(folder)
     return results
 

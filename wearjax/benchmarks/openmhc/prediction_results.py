@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,11 @@ from wearjax.benchmarks.openmhc import (
     prediction_packet,
     prediction_records,
     prediction_scores,
-    score_text,
+    prediction_summary,
     scored_on,
 )
-from wearjax.benchmarks.openmhc.imputation_scores import Score
 from wearjax.benchmarks.openmhc.prediction_errors import TaskPredictions
-from wearjax.benchmarks.openmhc.prediction_scores import FAIR_SKILL, OVERALL, RANK, SKILL, PredictionScore
+from wearjax.benchmarks.openmhc.prediction_scores import OVERALL, SKILL, PredictionScore
 from wearjax.errors import ConfigError
 from wearjax.tasks import BASELINE
 
@@ -53,6 +52,7 @@ class PredictionResults:
         config, versions: to repeat the evaluation.
         provenance: where the recordings come from, as far as their store says.
         scored_on: cohorts, as packets tell them; empty where they are not known.
+        run_dir: where they were saved; None where they were not.
     """
 
     scores: tuple[PredictionScore, ...]
@@ -71,14 +71,15 @@ class PredictionResults:
     versions: dict[str, str]
     provenance: dict[str, Any] = field(default_factory=dict)
     scored_on: dict[str, Any] = field(default_factory=dict)
+    run_dir: Path | None = None
 
     def __repr__(self) -> str:
-        found = self._comparable()
+        shown, found = prediction_summary.percent, prediction_summary.comparable(self)
         skills = [
-            f"{m} {_percent(found.get(m, SKILL, OVERALL), interval=False)} %" for m in self.method_names[:3]
+            f"{m} {shown(found.get(m, SKILL, OVERALL), interval=False)} %" for m in self.method_names[:3]
         ]
         more = ", …" if len(self.method_names) > 3 else ""
-        return f"PredictionResults({self._cohort()}: {', '.join(skills)}{more})"
+        return f"PredictionResults({self.cohort}: {', '.join(skills)}{more})"
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -133,59 +134,13 @@ class PredictionResults:
         Skill and rank are the bootstrap means with percentile intervals, fair skill the point with a BCa
         interval, as the benchmark reports them; without draws everything is the point.
         """
-        head = f"Prediction, {self._cohort()}. Skill and fair skill in %, {BASELINE} = 0; "
-        head += score_text.HEAD if self.n_boot else score_text.POINTS
-        found = self._comparable()
-        tables = [
-            self._headline(found),
-            self._by_domain(found, SKILL, _percent),
-            self._by_domain(found, RANK, _rank),
-        ]
-        parts = [[head, *tables[0]], *tables[1:]]
-        if remarks := self._remarks(found):
-            parts.append(remarks)
-        return "\n\n".join("\n".join(lines) for lines in parts)
+        return prediction_summary.text(self)
 
-    def _comparable(self) -> score_text.Comparable:
-        return score_text.Comparable(self.scores, baseline=BASELINE, methods=self.methods)
-
-    def _remarks(self, found: score_text.Comparable) -> list[str]:
-        """What the tables cannot show."""
-        lines = [
-            f"{m}: no metric in {', '.join(tasks)} (one label only, or the same prediction for everybody)"
-            for m, tasks in self.undefined.items()
-            if tasks
-        ]
-        lines += [
-            score_text.replaced(
-                m, n, f"predictions were not finite: {BASELINE} stands in", self.fallback_rate_of(m)
-            )
-            for m in self.methods
-            if (n := sum(self.substituted.get(m, {}).values()))
-        ]
-        people = max((len(p.users) for p in self.predictions), default=0)
-        return lines + found.remarks(n_participants=people)
-
-    def _cohort(self) -> str:
+    @property
+    def cohort(self) -> str:
+        """What was evaluated, in words."""
         people, tasks = len(self.participants), len(self.predictions)
         return f"{self.split}, {people} {plural.noun(people, 'participant')}, {tasks} {plural.noun(tasks, 'task')}"
-
-    def _headline(self, found: score_text.Comparable) -> list[str]:
-        lines = [("method", "rank", "skill", "fair", "fallback")]
-        for m in found.best_first(self.methods):
-            rank, skill = _rank(found.get(m, RANK, OVERALL)), _percent(found.get(m, SKILL, OVERALL))
-            fair = _percent(found.get(m, FAIR_SKILL, OVERALL))
-            lines.append((found.name(m), rank, skill, fair, f"{self.fallback_rates[m]:.2%}"))
-        return result_files.aligned(lines)
-
-    def _by_domain(
-        self, found: score_text.Comparable, metric: str, shown: Callable[[Score | None], str]
-    ) -> list[str]:
-        domains = prediction_scores.domains_of([p.task for p in self.predictions]).names
-        lines: list[tuple[str, ...]] = [(metric, *domains)]
-        for m in found.best_first(self.methods):
-            lines.append((found.name(m), *(shown(found.get(m, metric, d)) for d in domains)))
-        return result_files.aligned(lines)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The records: task, task_type, classifier, metric, value, n_test."""
@@ -356,11 +311,3 @@ def score_predictions(
         provenance=dict(provenance or {}),
         scored_on=dict(scored_on or {}),
     )
-
-
-def _percent(score: Score | None, *, interval: bool = True) -> str:
-    return score_text.percent(score, baseline=BASELINE, interval=interval)
-
-
-def _rank(score: Score | None) -> str:
-    return score_text.rank(score, interval=True)
