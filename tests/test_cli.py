@@ -235,6 +235,9 @@ def test_a_store_with_a_missing_shard(capsys, store, tmp_path):
 def test_an_import_never_overwrites_by_itself(capsys, store):
     before = (store / "store.json").read_bytes()
     assert "--force" in refused(capsys, "data", "synth", "--out", store)
+    assert "--participants: must be" in refused(
+        capsys, "data", "synth", "--out", store, "--participants", "0"
+    )
     assert (store / "store.json").read_bytes() == before
 
 

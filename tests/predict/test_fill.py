@@ -70,3 +70,13 @@ def test_half_a_folder_is_not(filled, tmp_path, gone):
         (copy / gone).write_text("[]")
     assert not fill.is_filled(copy, Constant(1.5), days, **FACTS)
     assert not fill.is_filled(tmp_path / "nowhere", Constant(1.5), days, **FACTS)
+
+
+def test_what_fills_is_said_and_what_is_a_guess():
+    data = {"train_participants": 3, "train_days": 20, "synthetic": True}
+    facts = {"kind": "lsm2", "parameters": 1234, "origin": {"run": "tiny", "steps": 5, "data": data}}
+    assert fill.filled_by(facts) == (
+        "Filled by lsm2 of run tiny (1,234 parameters), trained for 5 steps on 20 days of 3 invented participants."
+    )
+    assert fill.filled_by({}) == ""
+    assert fill.guessed({"n_days": 2, "filled_cells": {"a": 2880, "b": 7}}) == ["a"]

@@ -11,6 +11,7 @@ import pytest
 
 from wearjax.errors import WearjaxError
 from wearjax.report import page, page_file
+from wearjax.sources import minute_grid
 
 VOID = {"meta", "br", "link", "img", "input", "hr", "use", "path", "image"}
 
@@ -214,6 +215,28 @@ def test_only_an_earlier_page_is_replaced_unasked(evaluated, tmp_path):
     (tmp_path / "report.html").write_text("mine")
     with pytest.raises(WearjaxError, match=r"report\.html exists"):
         page.write_report(folder, tmp_path)
+
+
+def test_a_page_of_another_kind_and_a_store_are_left_alone(evaluated, tmp_path):
+    folder, _, _ = evaluated
+    yours = tmp_path / "your_days.html"
+    yours.write_text('<!DOCTYPE html><meta name="generator" content="wearjax: your days">')
+    with pytest.raises(WearjaxError, match=r"a page of another kind \(your days\).*--force"):
+        page.write_report(folder, yours)
+    (tmp_path / "store.json").write_text("{}")
+    with pytest.raises(WearjaxError, match="is a day store"):
+        page.write_report(folder, tmp_path)
+
+
+def test_zeros_that_an_import_assumed_are_not_called_measured(tmp_path):
+    folder = fake_run_folder.write_imputation(tmp_path / "run") or tmp_path / "run"
+    results = json.loads((folder / "results.json").read_text())
+    assert "measured or taken as 0" not in page.write_report(folder).read_text()
+    results["import"]["notes"] = [minute_grid.ABSENT_NOTE]
+    (folder / "results.json").write_text(json.dumps(results))
+    text = page.write_report(folder).read_text()
+    assert "of all channel minutes were measured or taken as 0" in text
+    assert "minute values measured or taken as 0" in text
 
 
 def test_every_page_says_what_made_it():

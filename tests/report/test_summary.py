@@ -54,6 +54,13 @@ def test_training_with_and_without_validation():
     )
 
 
+def test_a_validation_loss_measured_once_went_nowhere():
+    metrics = [{"step": 1, "loss": 1.0}, {"step": 1, "split": "validation", "loss": 1.16}]
+    text = said(run({}, metrics=metrics, baseline_rank=False))
+    assert "the validation loss was 1.16, measured once" in text
+    assert "went from" not in text
+
+
 def test_only_real_differences_are_warned_about():
     same = {"split": "test", "seed": 1, "scenarios": {"a": {}}}
     assert (

@@ -10,12 +10,13 @@ import pytest
 from made_days import made_day
 
 from wearjax.channels import ENERGY, HEART_RATE, INDEX
-from wearjax.days import importing
+from wearjax.days import check, importing
 from wearjax.errors import WearjaxError
 from wearjax.predict import fill, hidden_errors
 from wearjax.report import calendar_figure, person_figures, trend, your_days
 from wearjax.report.run_folder import Gallery
 from wearjax.segments import person_days
+from wearjax.sources import minute_grid
 from wearjax.sources.tally import Tally
 
 DAY = 19_858  # 2024-05-15, a Wednesday
@@ -40,6 +41,15 @@ def test_a_calendar_has_a_cell_for_every_day():
     place = f'x="{26 + 12 * column + 0.5}" y="{16 + 12 * row + 0.5}"'
     assert f'{place} width="10" height="10" rx="1.5" fill="{calendar_figure.COLOURS[4]}"' in first
     assert calendar_figure.half_years([DAY], [np.nan], what="worn") == []
+
+
+def test_zeros_that_an_import_assumed_are_not_called_measured_by_the_check(tmp_path):
+    for notes, known_as in (((), "measured"), ((minute_grid.ABSENT_NOTE,), "measured or taken as 0")):
+        tally = Tally()
+        for note in notes:
+            tally.note(note)
+        store = importing.write_days([made_day("a", 0)], tmp_path / known_as[-1], provenance={}, tally=tally)
+        assert known_as in check.check_days(store).rows[0]
 
 
 def test_a_calendar_over_a_turn_of_the_year():

@@ -83,7 +83,7 @@ def test_the_zone_is_asked_for_and_the_clock_too(tmp_path):
     )
     with pytest.raises(ConfigError, match="zone is needed"):
         read(path, zone=None)
-    with pytest.raises(ConfigError, match="known time zone"):
+    with pytest.raises(ConfigError, match="known time zone, did you mean 'Europe/Berlin'"):
         read(path, zone="Berlin")
     with pytest.raises(ConfigError, match="utc, local"):
         read(path, intraday="both")
@@ -360,7 +360,7 @@ def test_a_damaged_file(tmp_path, data, said):
 
 
 def test_an_archive_without_a_known_file(tmp_path):
-    with pytest.raises(SourceError, match="no Fitbit file among 1"):
+    with pytest.raises(SourceError, match="no Fitbit file among 1 file "):
         read(archive(tmp_path / "a.zip", {"Takeout/Fitbit/readme.txt": b"hello"}))
 
 

@@ -33,6 +33,8 @@ def synth(
     from wearjax.sources import synthetic, synthetic_labels
     from wearjax.sources.tally import Tally
 
+    if participants < 1:
+        raise WearjaxError(f"--participants: must be at least 1, got {participants}")
     cohort = synthetic.Cohort(n_participants=participants, days_per_participant=days, seed=seed)
     tally = Tally()
     labels = synthetic_labels.labels(cohort, shuffle=shuffle_labels)
@@ -80,9 +82,9 @@ def import_(
         absent: what a minute without a sample means on a day on which the device recorded something (default:
             zero-when-recording).
         zone: IANA zone such as Europe/Berlin. Fitbit archive: where the person lived; needed. Apple Health and Health
-            Connect: place all records in it instead of by each record's own offset.
+            Connect: place all records in it instead of by each record's own offset, which is "record".
         intraday: Fitbit archive: clock of the times in its minute JSON; without it the error says which one fits.
-        apps: Health Connect: package names of the apps to read, the preferred first (default: all).
+        apps: Health Connect: package names of the apps to read, the preferred first; without it all.
         participant: phone and account exports: id of the person (default: self).
         active_energy: Fitbit: estimate active energy from calories.
         include_third_party: Apple Health, Fitbit archive: use records of other apps and devices.

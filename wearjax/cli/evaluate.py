@@ -148,6 +148,7 @@ def impute(
         days: day store or OpenMHC data root to fill.
         out: run folder: the filled store in days/, a gallery, report.html and, for a few people, your_days.html.
     """
+    from wearjax import json_text
     from wearjax.convert import bundle as bundles
     from wearjax.days.open import open_days
     from wearjax.predict import fill, hidden_errors
@@ -168,6 +169,10 @@ def impute(
                 imputer, recorded, out, **facts, overwrite=force, batch_size=batch_size, progress=progress
             )
     console.print(f"Filled store: {out / 'days'}", soft_wrap=True)
+    if by := fill.filled_by(facts["config"]):
+        console.print(by, soft_wrap=True, markup=False, highlight=False)
+    if never := fill.guessed(json_text.loads((out / "results.json").read_text())):
+        console.print(f"Without any recording, every value a guess: {', '.join(never)}", soft_wrap=True)
     console.print(f"Report: {page.write_report([out]).resolve()}", soft_wrap=True)
     if not few:
         return

@@ -11,7 +11,7 @@ import numpy as np
 from wearjax.channels import CHANNELS
 from wearjax.days import clean
 from wearjax.days.store import Days, DayStore
-from wearjax.sources import fitbit
+from wearjax.sources import fitbit, minute_grid
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Checked:
 
 def check_days(days: Days, *, progress: Callable[[int, int], None] | None = None) -> Checked:
     """Checks every day: finite or missing, inside the plausible range of its channel, flags 0 or 1."""
-    n = len(CHANNELS)
+    n, known_as = len(CHANNELS), _known_as(days)
     measured, outside, unmeasured = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
     for i in range(len(days)):
         values = days.values(i)
@@ -39,7 +39,7 @@ def check_days(days: Days, *, progress: Callable[[int, int], None] | None = None
         {
             "channel": c.name,
             "unit": c.unit,
-            "measured": f"{measured[i] / max(minutes, 1):.1%}",
+            known_as: f"{measured[i] / max(minutes, 1):.1%}",
             "implausible": int(outside[i]),
         }
         for i, c in enumerate(CHANNELS)
@@ -55,11 +55,17 @@ def check_days(days: Days, *, progress: Callable[[int, int], None] | None = None
         {
             "channel": "days without any measured cell",
             "unit": "",
-            "measured": int(unmeasured),
+            known_as: int(unmeasured),
             "implausible": "",
         }
     )
     return Checked(rows, problems)
+
+
+def _known_as(days: Days) -> str:
+    """What a value of these days is: zeros that an import put where a device was silent are not measured."""
+    notes = getattr(days, "meta", {}).get("provenance", {}).get("import", {}).get("notes", [])
+    return "measured or taken as 0" if minute_grid.ABSENT_NOTE in notes else "measured"
 
 
 def compare_daily_steps(days: Days, export: str | os.PathLike) -> Checked:

@@ -191,8 +191,8 @@ class WearSummary:
             ("days per participant", f"median {middle:g}, from {least} to {most}"),
             ("worn hours a day", f"median {median:.1f}, quartiles {low:.1f} to {high:.1f}"),
             ("retained days", f"{self.retained:,} ({self.retained / self.days:.0%})"),
-            ("dropped: worn less than half the day", f"{self.too_little_wear:,}"),
-            ("dropped: a channel hardly varies", f"{self.too_little_variance:,}"),
+            ("stored, not evaluated: worn less than half the day", f"{self.too_little_wear:,}"),
+            ("stored, not evaluated: a channel hardly varies", f"{self.too_little_variance:,}"),
             ("sources", ", ".join(f"{name} {count:,}" for name, count in self.sources.items())),
         ]
 

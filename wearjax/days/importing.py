@@ -22,7 +22,7 @@ from wearjax.days import clean, labels, parts, splits, task_labels
 from wearjax.days.store import DAYS_PER_SHARD, DayStore, DayStoreWriter, refuse
 from wearjax.engine import Engine
 from wearjax.errors import ConfigError, SourceError, StoreError
-from wearjax.sources import openmhc, reading
+from wearjax.sources import minute_grid, openmhc, reading
 from wearjax.sources.tally import Tally
 
 FORMATS: dict[str, str] = {
@@ -37,10 +37,6 @@ FORMATS: dict[str, str] = {
 _ROOT_NOTE = (
     "published benchmarks belong on the OpenMHC root itself, which every verb opens directly: the days of a store are "
     "sorted, so masks and forecast points are drawn anew"
-)
-_ABSENT_NOTE = (
-    "a minute without a record counts as 0 on a day on which that device recorded something, so measured minutes and "
-    "days with data hold such zeros (absent=missing keeps them missing)"
 )
 
 
@@ -114,7 +110,7 @@ def import_days(
     tally = Tally()
     days = reading.each(path, reader.read_days(path, tally=tally, progress=progress, **options))
     if options.get("absent") != "missing":
-        tally.note(_ABSENT_NOTE)
+        tally.note(minute_grid.ABSENT_NOTE)
     store = write_days(days, out, provenance=provenance, tally=tally, overwrite=overwrite, origin=path)
     return Imported(store, tally)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from wearjax import json_text, writing
-from wearjax.channels import CHANNELS
+from wearjax import json_text, plural, writing
+from wearjax.channels import CHANNELS, MINUTES_PER_DAY
 from wearjax.day import Day
 from wearjax.days import coverage
 from wearjax.days.store import Days, DayStore, DayStoreWriter
@@ -69,6 +69,35 @@ def fill_days(
             (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n")
             (temporary / "config.json").write_text(_told(config))
     return DayStore(out / "days")
+
+
+def filled_by(facts: Mapping[str, Any]) -> str:
+    """What fills, in a sentence: kind, run, size and training of a bundle with these facts; empty without them."""
+    if not facts.get("kind") or "parameters" not in facts:
+        return ""
+    origin = facts.get("origin") or {}
+    data = origin.get("data") or {}
+    said = f"Filled by {facts['kind']}"
+    said += f" of run {origin['run']}" if origin.get("run") else ""
+    said += f" ({facts['parameters']:,} parameters)"
+    if origin.get("how") == "converted":
+        return f"{said}, converted from {origin.get('file')}."
+    if not data:
+        return f"{said}; how it was trained is not recorded."
+    steps, people, n_days = origin.get("steps", 0), data["train_participants"], data["train_days"]
+    invented = "invented " if data.get("synthetic") else ""
+    return (
+        f"{said}, trained for {steps:,} {plural.noun(steps, 'step')} on {n_days:,} {plural.noun(n_days, 'day')} of "
+        f"{people:,} {invented}{plural.noun(people, 'participant')}."
+    )
+
+
+def guessed(results: Mapping[str, Any]) -> list[str]:
+    """Channels without any measured minute in a filled store, of its `results.json`: every value is a guess."""
+    cells, n_days = results.get("filled_cells"), results.get("n_days")
+    if not isinstance(cells, dict) or not isinstance(n_days, int):
+        return []
+    return [name for name, count in cells.items() if count and count == n_days * MINUTES_PER_DAY]
 
 
 def is_filled(

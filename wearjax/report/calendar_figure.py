@@ -76,7 +76,7 @@ def _block(start: dt.date, stop: dt.date, known: Mapping[int, float], title: str
             )
         hours = known.get(ordinal - _EPOCH)
         style = 'class="o"' if hours is None else f'fill="{COLOURS[colour_class(hours)]}"'
-        said = "no day" if hours is None else f"{hours:.1f} h {what}"
+        said = "outside the recording, or no data" if hours is None else f"{hours:.1f} h {what}"
         parts.append(
             f'<rect x="{x + 0.5}" y="{y + 0.5}" width="10" height="10" rx="1.5" {style}>'
             f"<title>{date.isoformat()}: {said}</title></rect>"

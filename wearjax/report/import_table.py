@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wearjax.report import tables, words
 from wearjax.report.run_folder import RunFolder
+from wearjax.sources import minute_grid
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,16 @@ class ImportCounts:
     used: list[tuple[str, str]]
     skipped: list[tuple[str, str, str]]
     notes: list[str]
+
+
+def known_as(run: RunFolder) -> str:
+    """What a recorded value is: zeros that the import put where a device was silent are not measured."""
+    notes = tables.mapping(run.results.get("import")).get("notes")
+    return (
+        "measured or taken as 0"
+        if isinstance(notes, list) and minute_grid.ABSENT_NOTE in notes
+        else "measured"
+    )
 
 
 def import_counts(run: RunFolder) -> ImportCounts | None:

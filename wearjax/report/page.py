@@ -48,6 +48,7 @@ class GallerySection:
     days: list[dict[str, Any]]
     n_days: int
     limited: bool
+    known_as: str
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class CoverageSection:
     runs: list[str]
     channel_hours: Markup
     participant_days: Markup
+    known_as: str
     facts: list[str] = field(default_factory=list)
 
 
@@ -238,12 +240,16 @@ def _galleries(
         colours = {
             m: palette[labels.get(m, m)] if labels.get(m, m) in palette else palette[m] for m in methods
         }
+        filled = run.is_imputation_of_recordings
+        # Of a channel without any recording there is only a guess to draw.
+        ever = ~np.isnan(days.values).all(axis=(0, 2))
+        worth = ever if filled and ever.any() else np.ones_like(ever)
         chosen = gallery.choose_days(days, max(1, GALLERY_DAYS // len(shown)))
         cards: list[dict[str, Any]] = []
         size = 0
         for position in chosen:
-            channels = gallery.choose_channels(days.values[position], days.target[position])
-            filled, name = run.is_imputation_of_recordings, f"day{number}-{position}"
+            channels = gallery.choose_channels(days.values[position], days.target[position] & worth[:, None])
+            name = f"day{number}-{position}"
             svg = day_figure.draw(days, position, channels, methods, colours, filled=filled, name=name)
             size += len(svg)
             if cards and size > _GALLERY_BYTES // len(shown):
@@ -252,7 +258,7 @@ def _galleries(
         legend = [(labels.get(m, m), colours[m]) for m in methods]
         limited = len(cards) < len(chosen)
         sections.append(
-            GallerySection(run.name, run.is_imputation_of_recordings, legend, cards, len(days), limited)
+            GallerySection(run.name, filled, legend, cards, len(days), limited, import_table.known_as(run))
         )
     return sections
 
@@ -270,23 +276,25 @@ def _card(days: run_folder.Gallery, position: int, svg: str, *, filled: bool) ->
 
 
 def _coverages(runs: Sequence[RunFolder]) -> list[CoverageSection]:
-    groups: list[tuple[list[str], dict[str, Any]]] = []
+    groups: list[tuple[list[str], dict[str, Any], str]] = []
     for run in runs:
         if run.coverage is None:
             continue
-        same = next((names for names, other in groups if _equal(run.coverage, other)), None)
+        known_as = import_table.known_as(run)
+        same = next((n for n, other, was in groups if was == known_as and _equal(run.coverage, other)), None)
         if same is not None:
             same.append(run.name)
         else:
-            groups.append(([run.name], run.coverage))
+            groups.append(([run.name], run.coverage, known_as))
     return [
         CoverageSection(
             names,
             Markup(figures.channel_hours(table, name=f"hours{i}")),
             Markup(figures.participant_days(table, name=f"days{i}")),
-            _coverage_facts(table),
+            known_as,
+            _coverage_facts(table, known_as),
         )
-        for i, (names, table) in enumerate(groups[:_COVERAGE_RUNS_MAX])
+        for i, (names, table, known_as) in enumerate(groups[:_COVERAGE_RUNS_MAX])
     ]
 
 
@@ -299,10 +307,10 @@ def _equal(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     )
 
 
-def _coverage_facts(table: Mapping[str, Any]) -> list[str]:
+def _coverage_facts(table: Mapping[str, Any], known_as: str) -> list[str]:
     people, days = np.asarray(table["participant_day"]).shape
     said = [
-        f"{100 * float(np.nanmean(table['channel_hour'])):.0f}\u00a0% of all channel minutes were measured"
+        f"{100 * float(np.nanmean(table['channel_hour'])):.0f}\u00a0% of all channel minutes were {known_as}"
     ]
     if "n_days" in table and "n_participants" in table:
         n_days, n_people = int(table["n_days"]), int(table["n_participants"])

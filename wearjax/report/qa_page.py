@@ -68,7 +68,7 @@ def write(
     given = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     if not given:
         raise WearjaxError("no run folder given")
-    target = page_file.place(Path(given[0]), out, overwrite=overwrite)
+    target = page_file.place(Path(given[0]), out, kind="questions", overwrite=overwrite)
     runs = [results.read(folder) for folder in given]
     together = comparison.compare(runs) if len(runs) > 1 else None
     return page_file.write(_render(runs, together), target)

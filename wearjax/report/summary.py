@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from wearjax.predict import fill
 from wearjax.report import figures, tables, words
 from wearjax.report.run_folder import RunFolder, Score
 from wearjax.scores import completeness
@@ -113,10 +114,13 @@ def _training(run: RunFolder) -> str:
     at, validation = figures.series(run, "loss", "validation")
     if len(validation):
         lowest = int(np.argmin(validation))
-        text += (
-            f"; the validation loss went from {validation[0]:.3g} to {validation[-1]:.3g}"
+        went = (
+            f"; the validation loss was {validation[0]:.3g}, measured once"
+            if len(validation) == 1
+            else f"; the validation loss went from {validation[0]:.3g} to {validation[-1]:.3g}"
             f" (lowest {validation[lowest]:.3g} at step {int(at[lowest]):,})"
         )
+        text += went
     else:
         text += f"; the training loss went from {loss[0]:.3g} to {loss[-1]:.3g}, without a validation loss"
     return f"The model was {text}."
@@ -139,7 +143,13 @@ def _filled(run: RunFolder) -> str:
         if _is_count(cells)
         else "."
     )
-    return text + " There is no truth to score these estimates against; read them as estimates."
+    text += " There is no truth to score these estimates against; read them as estimates."
+    if by := fill.filled_by(run.config):
+        text += f" {by}"
+    if never := fill.guessed(run.results):
+        names = ", ".join(words.channel(name) for name in never)
+        text += f" Without any recording, so that every value is the model's guess: {names}."
+    return text
 
 
 def disagreements(runs: Sequence[RunFolder]) -> list[str]:

@@ -60,7 +60,7 @@ def write(
         WearjaxError: results that cannot be read, or a page that cannot be written.
     """
     folder = Path(folder)
-    target = page_file.place(folder, out, overwrite=overwrite)
+    target = page_file.place(folder, out, kind="VitalBench", overwrite=overwrite)
     try:
         results = json_text.loads((folder / "results.json").read_text())
         html = _render(folder, results)

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from wearjax import plural
 from wearjax.channels import CHANNELS, N_CHANNELS
-from wearjax.predict import hidden_errors
+from wearjax.predict import fill, hidden_errors
 from wearjax.predict.hidden_errors import HiddenErrors
 from wearjax.report import (
     calendar_figure,
@@ -87,7 +87,9 @@ def write(
         WearjaxError: a folder without the table of days, a file that cannot be read, or a page that cannot be written.
     """
     folder = Path(folder)
-    target = folder / NAME if out is None else page_file.place(folder, out, overwrite=overwrite)
+    target = (
+        folder / NAME if out is None else page_file.place(folder, out, kind="your days", overwrite=overwrite)
+    )
     html = render(
         run_folder.read(folder),
         person_days.load(folder / DAYS_FILE),
@@ -118,6 +120,8 @@ def render(run: RunFolder, days: PersonDays, errors: HiddenErrors | None) -> str
         colour=_COLOUR,
         shade=words.SHADE_COLOUR,
         method=words.plain(run.results.get("method", "the model"), 60),
+        known_as=import_table.known_as(run),
+        filler=fill.filled_by(run.config),
         imported=import_table.import_counts(run),
     )
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 from jaxtyping import Float64, Int64
 
+from wearjax import plural
 from wearjax.channels import LARGEST
 from wearjax.errors import SourceError
 from wearjax.sources.archive import Archive, DamagedError, Member, shown
@@ -83,9 +84,10 @@ def find(archive: Archive) -> Found:
     found = Found(found_json, found_csv, len(archive.members) - len(found_json) - len(found_csv))
     archive.check(found.members)
     if not found.members:
+        count = len(archive.members)
         raise SourceError(
-            f"{archive.path}: no Fitbit file among {len(archive.members):,} (expected steps-2024-01-31.json, "
-            "heart_rate_2024-01-31.csv and the like)"
+            f"{archive.path}: no Fitbit file among {count:,} {plural.noun(count, 'file')} (expected "
+            "steps-2024-01-31.json, heart_rate_2024-01-31.csv and the like)"
         )
     return found
 

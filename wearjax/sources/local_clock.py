@@ -58,9 +58,9 @@ class ZoneClock:
     def __init__(self, zone: str):
         info = _zone(zone)
         if info is None:
-            raise ConfigError(
-                f"zone={zone!r}: not the name of a known time zone, e.g. 'Europe/Berlin', or 'record'"
-            )
+            meant = _meant(zone)
+            hint = f"did you mean {meant!r}?" if meant else "e.g. 'Europe/Berlin', or 'record'"
+            raise ConfigError(f"zone={zone!r}: not the name of a known time zone, {hint}")
         self._changes, self._offsets = _changes(info)
         self.said = f"days and minutes are those of the wall clock of {zone}"
 
@@ -229,6 +229,15 @@ def _zone(name: str) -> zoneinfo.ZoneInfo | None:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         return None
+
+
+def _meant(name: str) -> str | None:
+    """The zone whose name, or whose city, is this one in another case; the first by name."""
+    wanted = name.strip().replace(" ", "_").casefold()
+    known = sorted(zoneinfo.available_timezones())
+    whole = [zone for zone in known if zone.casefold() == wanted]
+    city = [zone for zone in known if "/" in zone and zone.rpartition("/")[2].casefold() == wanted]
+    return next(iter(whole + city), None)
 
 
 def _offset(zone: zoneinfo.ZoneInfo, instant: int) -> int:

@@ -19,6 +19,10 @@ from wearjax.day import SHAPE
 from wearjax.errors import ConfigError
 
 Absent = Literal["zero-when-recording", "missing"]
+ABSENT_NOTE = (
+    "a minute without a record counts as 0 on a day on which that device recorded something, so measured minutes and "
+    "days with data hold such zeros (absent=missing keeps them missing)"
+)
 SECONDS_PER_MINUTE = 60
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _CELLS_AT_ONCE = 1 << 19  # bounds the memory of one step: a sample of a day covers 1,440 cells
