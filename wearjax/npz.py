@@ -17,7 +17,11 @@ def load(path: str | os.PathLike) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as stored:
             if not isinstance(stored, np.lib.npyio.NpzFile):
                 raise ValueError("a single array, expected an archive of arrays")
-            return {name: stored[name] for name in stored.files}
+            arrays = {name: stored[name] for name in stored.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):  # a member without the magic of an array comes as its bytes
+                raise ValueError(f"{name} is no array")
+        return arrays
     except FileNotFoundError:
         raise
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import zipfile
 
 import hypothesis
 import numpy as np
@@ -145,6 +146,14 @@ def test_refuses_files_that_do_not_fit(tmp_path, replaced, message):
 def test_refuses_missing_and_broken_files(tmp_path):
     with pytest.raises(StoreError, match="is missing"):
         MaskSet.load(tmp_path / "none.npz")
+    path = write(tmp_path / "bytes.npz")
+    with zipfile.ZipFile(path) as found:
+        members = {name: found.read(name) for name in found.namelist()}
+    with zipfile.ZipFile(path, "w") as damaged:
+        for name, data in members.items():
+            damaged.writestr(name, bytes(len(data)) if name == "shape.npy" else data)
+    with pytest.raises(StoreError, match="not a readable mask file.*shape is no array"):
+        MaskSet.load(path)
     path = write(tmp_path / "cut.npz")
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(StoreError, match="not a readable mask file"):
