@@ -152,7 +152,7 @@ def test_refuses_missing_and_broken_files(tmp_path):
     with zipfile.ZipFile(path, "w") as damaged:
         for name, data in members.items():
             damaged.writestr(name, bytes(len(data)) if name == "shape.npy" else data)
-    with pytest.raises(StoreError, match="not a readable mask file.*shape is no array"):
+    with pytest.raises(StoreError, match=r"not a readable mask file.*shape is no array"):
         MaskSet.load(path)
     path = write(tmp_path / "cut.npz")
     path.write_bytes(path.read_bytes()[:200])
