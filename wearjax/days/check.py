@@ -63,9 +63,10 @@ def check_days(days: Days, *, progress: Callable[[int, int], None] | None = None
 
 
 def _known_as(days: Days) -> str:
-    """What a value of these days is: zeros that an import put where a device was silent are not measured."""
-    notes = getattr(days, "meta", {}).get("provenance", {}).get("import", {}).get("notes", [])
-    return "measured or taken as 0" if minute_grid.ABSENT_NOTE in notes else "measured"
+    """What a value of these days is, see `minute_grid.known_as`."""
+    return minute_grid.known_as(
+        getattr(days, "meta", {}).get("provenance", {}).get("import", {}).get("notes")
+    )
 
 
 def compare_daily_steps(days: Days, export: str | os.PathLike) -> Checked:

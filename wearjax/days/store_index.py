@@ -82,16 +82,21 @@ def read_meta(path: Path) -> dict[str, Any]:
 def read(path: Path, meta: dict[str, Any]) -> pa.Table:
     """The index of a store. Raises StoreError where it is missing, damaged, or does not fit `store.json`."""
     file = path / "index.parquet"
-    try:
-        table = pq.read_table(file)
-    except FileNotFoundError:
-        raise StoreError(f"{file}: index is missing") from None
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{file}: not a readable index ({errors.one_line(error)})") from None
+    table = read_table(file)
     _check(file, table, meta)
     if table.num_rows != meta["days"]:
         raise StoreError(f"{file}: {table.num_rows} rows, store.json says {meta['days']} days")
     return table
+
+
+def read_table(file: Path) -> pa.Table:
+    """An index of any store, unchecked. Raises StoreError where it is missing or damaged."""
+    try:
+        return pq.read_table(file)
+    except FileNotFoundError:
+        raise StoreError(f"{file}: index is missing") from None
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{file}: not a readable index ({errors.one_line(error)})") from None
 
 
 def _check(file: Path, table: pa.Table, meta: dict[str, Any]) -> None:

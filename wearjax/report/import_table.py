@@ -21,13 +21,8 @@ class ImportCounts:
 
 
 def known_as(run: RunFolder) -> str:
-    """What a recorded value is: zeros that the import put where a device was silent are not measured."""
-    notes = tables.mapping(run.results.get("import")).get("notes")
-    return (
-        "measured or taken as 0"
-        if isinstance(notes, list) and minute_grid.ABSENT_NOTE in notes
-        else "measured"
-    )
+    """What a recorded value of the run is, see `minute_grid.known_as`."""
+    return minute_grid.known_as(tables.mapping(run.results.get("import")).get("notes"))
 
 
 def import_counts(run: RunFolder) -> ImportCounts | None:

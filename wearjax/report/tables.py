@@ -95,10 +95,9 @@ def entries(runs: Sequence[RunFolder]) -> list[Entry]:
     """
     found: dict[str, list[tuple[RunFolder, dict[tuple[str, str], Score]]]] = {}
     for run in runs:
-        by_method: dict[str, dict[tuple[str, str], Score]]
-        lines = run.scores or []
-        lacking = completeness.lacking(lines, baseline=run.baseline, methods=scored_methods(run))
-        by_method = {method: {} for method in scored_methods(run)}
+        lines, methods = run.scores or [], scored_methods(run)
+        lacking = completeness.lacking(lines, baseline=run.baseline, methods=methods)
+        by_method: dict[str, dict[tuple[str, str], Score]] = {method: {} for method in methods}
         for score in completeness.comparable(lines, lacking, baseline=run.baseline):
             by_method[score.method][score.metric, score.scope] = score
         for method, scores in by_method.items():
@@ -289,14 +288,12 @@ def methods_table(runs: Sequence[RunFolder]) -> list[tuple[str, str, str, str, s
         rate, count, seconds = (mapping(run.results.get(k)) for k in ("fallback", "substituted", "seconds"))
         for method in dict.fromkeys((*rate, *count, *seconds)):
             share = rate.get(method)
-            share = f"{share:.2%}" if isinstance(share, int | float) else number(share)
-            by_scenario = _shares(run, method)
-            share = by_scenario or share
+            of_all = f"{share:.2%}" if isinstance(share, int | float) else number(share)
             rows.append(
                 (
                     run.name,
                     words.plain(method, 60),
-                    share,
+                    _shares(run, method) or of_all,
                     number(count.get(method)),
                     number(seconds.get(method)),
                 )

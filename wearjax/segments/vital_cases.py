@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float32, Int64
 
-from wearjax import errors, json_text, npz, writing
-from wearjax.days import splits
+from wearjax import json_text, npz, writing
+from wearjax.days import splits, store_index
 from wearjax.days.splits import Splits
 from wearjax.errors import StoreError
 from wearjax.segments import vital_splits
@@ -239,12 +239,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 def _read_index(path: Path, meta: dict[str, Any]) -> pa.Table:
     file = path / INDEX
-    try:
-        table = pq.read_table(file)
-    except FileNotFoundError:
-        raise StoreError(f"{file}: index is missing") from None
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{file}: not a readable index ({errors.one_line(error)})") from None
+    table = store_index.read_table(file)
     if table.num_rows != meta["cases"]:
         raise StoreError(f"{file}: {table.num_rows} rows, {FILE} says {meta['cases']} cases")
     return table

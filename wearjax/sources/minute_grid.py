@@ -24,9 +24,15 @@ ABSENT_NOTE = (
     "days with data hold such zeros (absent=missing keeps them missing)"
 )
 SECONDS_PER_MINUTE = 60
+_MEASURED, _OR_ZERO = "measured", "measured or taken as 0"
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _CELLS_AT_ONCE = 1 << 19  # bounds the memory of one step: a sample of a day covers 1,440 cells
 _UNKNOWN, _OFF, _ON = 0, 1, 2
+
+
+def known_as(notes: object) -> str:
+    """What a recorded value is, by the notes of its import: zeros put where a device was silent are not measured."""
+    return _OR_ZERO if isinstance(notes, list) and ABSENT_NOTE in notes else _MEASURED
 
 
 def check_absent(absent: str) -> None:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 def text(results: ForecastingResults) -> str:
     """A table of the reported scores, a row a method, best first; and one of the skill of every channel."""
-    head = f"Forecasting, {results.cohort}. Skill and fair skill in %, {BASELINE} = 0; "
-    head += score_text.HEAD if results.n_boot else score_text.POINTS
+    head = score_text.heading(f"Forecasting, {results.cohort}", baseline=BASELINE, n_boot=results.n_boot)
     found = comparable(results)
     methods = found.best_first(results.methods)
     lines = [head, *result_files.aligned(_headline(results, found, methods)), ""]

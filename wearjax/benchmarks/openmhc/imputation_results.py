@@ -123,9 +123,8 @@ class ImputationResults:
         interval, as the benchmark reports them; without draws everything is the point.
         """
         days = "" if self.n_days == 1 else f" in windows of {self.n_days}"
-        head = f"Imputation, {self._cohort(':')}{days}. "
-        head += f"Skill and fair skill in %, {BASELINE} = 0; "
-        head += score_text.HEAD if self.n_boot else score_text.POINTS
+        what = f"Imputation, {self._cohort(':')}{days}"
+        head = score_text.heading(what, baseline=BASELINE, n_boot=self.n_boot)
         found = self._comparable()
         tables = [self._headline(found), self._by_scenario(found)]
         shown = [*result_files.aligned(tables[0]), "", *result_files.aligned(tables[1])]

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def text(results: PredictionResults) -> str:
     """Tables, a row a method, best first: the overall scores, then skill and rank by domain; and remarks."""
-    head = f"Prediction, {results.cohort}. Skill and fair skill in %, {BASELINE} = 0; "
-    head += score_text.HEAD if results.n_boot else score_text.POINTS
+    head = score_text.heading(f"Prediction, {results.cohort}", baseline=BASELINE, n_boot=results.n_boot)
     found = comparable(results)
     methods = found.best_first(results.methods)
     domains = prediction_scores.domains_of([p.task for p in results.predictions]).names

@@ -11,8 +11,8 @@ from wearjax.channels import CHANNELS
 from wearjax.scores import completeness, skill
 
 OVERALL = "overall"
-HEAD = "skill, rank: bootstrap mean; fair: point"
-POINTS = "point estimates, no draws"
+_DRAWN = "skill, rank: bootstrap mean; fair: point"
+_POINTS = "point estimates, no draws"
 ORDER = "order: by overall skill; the rank may order methods otherwise"
 FAIR = (
     "fair: how much smaller the differences in error between age groups and between sexes are than the baseline's; "
@@ -153,6 +153,12 @@ def _scope(scope: str) -> str:
 def written(folder: Path | None) -> list[str]:
     """The last line: where the run lies, if it was written."""
     return [] if folder is None else [f"run folder: {folder}"]
+
+
+def heading(evaluated: str, *, baseline: str, n_boot: int) -> str:
+    """The first line of a summary: what was evaluated, and how its tables are to be read."""
+    how = _DRAWN if n_boot else _POINTS
+    return f"{evaluated}. Skill and fair skill in %, {baseline} = 0; {how}"
 
 
 def replaced(method: str, n: int, what: str, where: Mapping[str, float]) -> str:
